@@ -1,0 +1,207 @@
+// Package bound derives what a kernel may be asked to do. Every limit of a gate and every assertion in a kernel
+// is a Term made here, from the geometry, the format and the launch, with its derivation in words;
+// nobody writes one by hand.
+package bound
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+)
+
+// Kind is how a term compares.
+type Kind string
+
+// The kinds.
+const (
+	Max      Kind = "max"      // dim <= Value
+	Min      Kind = "min"      // dim >= Value
+	Multiple Kind = "multiple" // dim % Value == 0
+	Arch     Kind = "arch"     // device architecture >= Value
+	Weights  Kind = "weights"  // weight layout == Layout
+	Shared   Kind = "shared"   // Fixed + Per*ceil(dim/Elems) <= shared memory of a block
+)
+
+// Source says which fact a term comes from.
+type Source string
+
+// The sources.
+const (
+	Coverage Source = "coverage" // what the digits reach
+	Grid     Source = "grid"     // what a launch may ask
+	Index    Source = "index"    // 32-bit indices inside the kernel
+	Unit     Source = "unit"     // a unit is whole
+	Block    Source = "block"    // a row is whole blocks of the format
+	Memory   Source = "memory"   // shared memory
+	Code     Source = "code"     // the architecture the code is for
+	Layout   Source = "layout"   // where the weights lie
+	Shape    Source = "shape"    // nothing to do is not a launch
+)
+
+// Term is one condition of a gate.
+type Term struct {
+	Kind   Kind
+	Source Source
+	Dim    model.Dim
+	Value  int64
+	Chain  string // "256 threads * 2 rounds * 32 elements"
+	Layout model.WeightLayout
+	Fixed  int64 // of Shared
+	Per    int64
+	Elems  int64
+}
+
+// Name is the term's name in generated code: "MaxCols", "ColsMultiple", ...
+func (t Term) Name() string {
+	d := Camel(string(t.Dim))
+	switch t.Kind {
+	case Max:
+		return "Max" + d
+	case Min:
+		return "Min" + d
+	case Multiple:
+		return d + "Multiple"
+	case Arch:
+		return "MinArch"
+	case Shared:
+		return "SharedBytes"
+	}
+	return "Weights"
+}
+
+// Camel turns kv_heads into KvHeads.
+func Camel(s string) string {
+	var b strings.Builder
+	for _, p := range strings.FieldsFunc(s, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
+		b.WriteString(strings.ToUpper(p[:1]) + p[1:])
+	}
+	return b.String()
+}
+
+// String is the condition and its derivation.
+func (t Term) String() string {
+	switch t.Kind {
+	case Max:
+		return fmt.Sprintf("%s <= %d (%s: %s)", t.Dim, t.Value, t.Source, t.Chain)
+	case Min:
+		return fmt.Sprintf("%s >= %d (%s: %s)", t.Dim, t.Value, t.Source, t.Chain)
+	case Multiple:
+		return fmt.Sprintf("%s %% %d == 0 (%s: %s)", t.Dim, t.Value, t.Source, t.Chain)
+	case Arch:
+		return fmt.Sprintf("arch >= sm_%d (%s)", t.Value, t.Chain)
+	case Shared:
+		return fmt.Sprintf("%d + %d*ceil(%s/%d) bytes of shared memory (%s)", t.Fixed, t.Per, t.Dim, t.Elems, t.Chain)
+	}
+	return fmt.Sprintf("weights %s (%s)", t.Layout, t.Chain)
+}
+
+// maxIndex is the largest index a kernel may form in 32 bits.
+const maxIndex = math.MaxInt32
+
+// Derive lists the terms that admit a shape to the variant on a device class, in a fixed order. At most one term
+// per kind and dim survives: the tightest, the others being implied.
+func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Device) []Term {
+	var terms []Term
+	add := func(t Term) {
+		for i, have := range terms {
+			if have.Kind != t.Kind || have.Dim != t.Dim {
+				continue
+			}
+			switch t.Kind {
+			case Max:
+				if t.Value < have.Value {
+					terms[i] = t
+				}
+				return
+			case Multiple:
+				if have.Value%t.Value == 0 {
+					return
+				}
+				if t.Value%have.Value == 0 {
+					terms[i] = t
+					return
+				}
+			case Min:
+				return
+			}
+		}
+		terms = append(terms, t)
+	}
+	arch := max(v.Arch, dev.Arch)
+	chain := "the baseline that every kernel is compiled for"
+	if v.Arch > dev.Arch {
+		chain = "the body uses instructions of this architecture"
+	}
+	add(Term{Kind: Arch, Source: Code, Value: int64(arch), Chain: chain})
+	if f != nil {
+		why := "the body reads the file's blocks as they are"
+		if v.Weights != model.LayoutFile {
+			why = "the body's wide loads need blocks on 16-byte addresses"
+		}
+		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Chain: why})
+		add(Term{Kind: Multiple, Source: Block, Dim: model.Cols, Value: int64(f.Elems), Chain: "a row is whole " + f.Name + " blocks"})
+	}
+	g := v.Geometry(f)
+	for i := range g.Axes {
+		axis(g, &g.Axes[i], fam.Dims[g.Axes[i].Axis], v, dev, add)
+	}
+	if s := v.Shared; s.PerBytes > 0 {
+		d := g.Axis(s.Axis)
+		add(Term{Kind: Shared, Source: Memory, Dim: fam.Dims[s.Axis], Fixed: int64(s.FixedBytes), Per: int64(s.PerBytes), Elems: int64(d.Elems),
+			Chain: fmt.Sprintf("%d bytes and %d for each %s", s.FixedBytes, s.PerBytes, s.Axis)})
+	}
+	return terms
+}
+
+// axis adds the terms of one axis.
+func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant, dev *model.Device, add func(Term)) {
+	elems := int64(d.Elems)
+	add(Term{Kind: Min, Source: Shape, Dim: dim, Value: 1, Chain: "an empty axis is no launch"})
+	if elems > 1 && !partial(v, d.Axis) {
+		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: elems, Chain: fmt.Sprintf("a %s is %d elements", d.Axis, elems)})
+	}
+	if c, bounded := g.Ceiling(d); bounded && d.Share < 0 {
+		add(Term{Kind: Max, Source: Coverage, Dim: dim, Value: int64(c) * elems, Chain: g.Chain(d)})
+	}
+	for i, p := range g.Digits {
+		if !d.Uses(i) || !p.Place.Grid() || p.Radix != layout.Any || d.Share == i {
+			continue
+		}
+		limit := map[layout.Place]int64{layout.GridX: dev.GridX, layout.GridY: dev.GridY, layout.GridZ: dev.GridZ}[p.Place]
+		add(Term{Kind: Max, Source: Grid, Dim: dim, Value: limit * int64(d.Stride[i]) * elems,
+			Chain: join(fmt.Sprintf("%d blocks in %s", limit, p.Place), per(int64(d.Stride[i]), d.Axis+"s a block"), per(elems, "elements"))})
+	}
+	// The last index formed before the tail predicate lies less than a period past the extent.
+	period, _ := g.Period(d)
+	add(Term{Kind: Max, Source: Index, Dim: dim, Value: (maxIndex - int64(period)),
+		Chain: fmt.Sprintf("%d, the largest 32-bit index, less one period of %d %ss", maxIndex, period, d.Axis)})
+}
+
+func partial(v *model.Variant, axis string) bool {
+	for _, d := range v.Deal {
+		if d.Axis == axis {
+			return d.Partial
+		}
+	}
+	return false
+}
+
+func per(n int64, what string) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func join(parts ...string) string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, " * ")
+}

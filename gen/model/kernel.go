@@ -1,0 +1,132 @@
+package model
+
+import "github.com/minfer/minfer/gen/layout"
+
+// Dim is a size of the shape that a gate is asked about.
+type Dim string
+
+// The dims.
+const (
+	Rows    Dim = "rows"     // of a matrix: outputs
+	Cols    Dim = "cols"     // of a matrix: inputs; the width of a vector op
+	Tokens  Dim = "tokens"   // handled at once
+	Heads   Dim = "heads"    // query heads
+	KVHeads Dim = "kv_heads" // key/value heads
+	HeadDim Dim = "head_dim" // elements of a head
+	Context Dim = "context"  // positions attended to
+	ShareOf Dim = "shares"   // shares of a split, chosen at launch
+	AllDims     = "rows, cols, tokens, heads, kv_heads, head_dim, context, shares"
+)
+
+// Device is what a class of GPUs allows: the limits that gates are derived from.
+type Device struct {
+	Name              string
+	Spec              string
+	Doc               string
+	Arch              int // compute capability * 10
+	Warp              int
+	Threads           int // of a block
+	GridX, GridY      int64
+	GridZ             int64
+	SharedStaticBytes int // of a block without asking
+	SharedBytes       int // of a block that asks
+	RegistersPerSM    int
+	ThreadsPerSM      int
+	SharedPerSMBytes  int
+	BlocksPerSM       int
+}
+
+// WeightLayout is how a weight lies in device memory.
+type WeightLayout string
+
+// The layouts. Derived formats (padding, reordered fields, row planes) are computed from the file format.
+const (
+	LayoutFile   WeightLayout = "file"   // the bytes of the file
+	LayoutPadded WeightLayout = "padded" // each block padded to a multiple of 16 bytes, large fields first
+)
+
+// Arg is one argument of a kernel, in order.
+type Arg struct {
+	Name string
+	Type string // "u8*", "f32*", "f16*", "i32", "i64", "f32", ... ; const unless Out
+	Out  bool
+	Doc  string
+}
+
+// Shared is the shared memory of a block: Fixed bytes plus Per bytes for each index of Axis.
+type Shared struct {
+	FixedBytes int
+	Axis       string
+	PerBytes   int
+}
+
+// Family is one kernel family: an op, a body and its variants.
+type Family struct {
+	Name     string
+	Spec     string
+	Doc      string
+	Op       string
+	Class    string // numeric class
+	Template string
+	Formats  []*Format // weight formats it is emitted for; nil when the op has no weight
+	Dims     map[string]Dim
+	Args     []Arg
+	Variants []*Variant
+}
+
+// Variant is one row of a family.
+type Variant struct {
+	Name     string
+	Doc      string
+	Digits   []layout.PlacedDigit
+	Deal     []Deal
+	Weights  WeightLayout
+	Arch     int // least architecture; 0 is the baseline
+	Shared   Shared
+	Options  map[string]int // what the template switches on: "hoist": 1, ...
+	Switch   string         // environment variable that turns the variant off with "0"
+	SameBits []string       // variants that must agree bit for bit where both are admitted
+	Ceiling  map[string]int // stated by the spec; must equal the derived one
+	Routes   []Route
+}
+
+// Deal is a dealing before a format decides the elements of a unit.
+type Deal struct {
+	Axis    string
+	Elems   int            // of one index, unless the format says otherwise
+	ByFmt   map[string]int // format name -> elems
+	Stride  map[string]int
+	Share   string
+	Partial bool // the extent need not be a multiple of Elems: the body handles the tail
+}
+
+// Route is a measured preference: within it the variant comes before the ones that follow. It never widens a bound.
+type Route struct {
+	Arch  int // 0: every architecture
+	Dim   Dim // the preference holds while Above < dim <= UpTo (0: no limit)
+	Above int64
+	UpTo  int64
+	Why   string // device, date, command, figure
+}
+
+// Geometry is the variant's dealing for one format (nil for a family without weights).
+func (v *Variant) Geometry(f *Format) *layout.Geometry {
+	g := &layout.Geometry{Digits: v.Digits}
+	for _, d := range v.Deal {
+		elems := d.Elems
+		if f != nil {
+			if e, ok := d.ByFmt[f.Name]; ok {
+				elems = e
+			}
+		}
+		dealt := layout.Dealing{Axis: d.Axis, Elems: elems, Stride: make([]int, len(v.Digits)), Share: -1}
+		for i, digit := range v.Digits {
+			dealt.Stride[i] = d.Stride[digit.Name]
+			if d.Share == digit.Name && d.Share != "" {
+				dealt.Share = i
+			}
+		}
+		g.Axes = append(g.Axes, dealt)
+	}
+	return g
+}
