@@ -3,11 +3,11 @@ package model
 // Fit is how the scale of a run of elements follows from the elements.
 type Fit string
 
-// The fits. Q is the greatest magnitude of the weight code's number.
+// The fits.
 const (
-	FitAbsMax  Fit = "absmax"  // scale = max|x| / Q, the code is symmetric about zero
+	FitAbsMax  Fit = "absmax"  // scale = max|x| / greatest number of the code: 127 for 8 bits, so that -x fits where x does
 	FitExtreme Fit = "extreme" // scale = x of the greatest magnitude / least number of the code; the sign goes into the scale
-	FitMinMax  Fit = "minmax"  // scale = (max - min) / Q, offset = min
+	FitMinMax  Fit = "minmax"  // scale = (max - min) / greatest number of the code, offset = min; the code begins at 0
 )
 
 // Rounding is how x/scale becomes a code.

@@ -2,7 +2,11 @@
 // It holds facts and derived names alone: no YAML, no I/O, nothing optional because a file may omit it.
 package model
 
-import "github.com/minfer/minfer/gen/layout"
+import (
+	"math/bits"
+
+	"github.com/minfer/minfer/gen/layout"
+)
 
 // Catalog is everything the specs declare, in a fixed order.
 type Catalog struct {
@@ -69,6 +73,9 @@ type Then struct {
 	Radix  int  // read the word as a fraction in this base ...
 	Digits int  // ... of this many digits, each ceil(log2 radix) bits
 }
+
+// DigitBits is the width of one digit of a Radix transform.
+func (t *Then) DigitBits() int { return bits.Len(uint(t.Radix - 1)) }
 
 // Code is a stored number: planes concatenated least significant first, then read as a number,
 // number = Mul*as(word) + Add.

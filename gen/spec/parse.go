@@ -1,0 +1,242 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/minfer/minfer/gen/diag"
+)
+
+// Set is every spec of a specs folder, in the order of the file names.
+type Set struct {
+	Formats []*Format
+	Tables  []*Table
+}
+
+// maxFileBytes bounds a spec: the largest there is has 11 kB.
+const maxFileBytes = 256 << 10
+
+// Root is the name under which diagnostics and headers speak of the specs folder, wherever it lies.
+const Root = "specs"
+
+// kind is a kind of spec, known by the folder that its files are in.
+type kind struct {
+	dir   string
+	proto any // a value of the struct that mirrors the file, for Schema
+	read  func(file string, data []byte, set *Set, diags *diag.List)
+}
+
+var kinds = []kind{
+	{"formats", Format{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		if f := parse[Format](file, data, diags); f != nil {
+			set.Formats = append(set.Formats, f)
+		}
+	}},
+	{"formats/tables", Table{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		if t := parse[Table](file, data, diags); t != nil {
+			set.Tables = append(set.Tables, t)
+		}
+	}},
+}
+
+// Read parses every spec below the root of fsys. Positions name the files as specs/formats/NAME.yaml. What is wrong
+// with the files is in the diagnostics; the error is a folder or a file that cannot be read.
+func Read(fsys fs.FS) (*Set, diag.List, error) {
+	var files []string
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") && name != "." {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.IsDir() && name != "embed.go" {
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the specs: %w", err)
+	}
+	slices.Sort(files)
+	set, diags := new(Set), diag.List{}
+	for _, name := range files {
+		at := diag.Pos{File: path.Join(Root, name)}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.dir == path.Dir(name) })
+		switch {
+		case i < 0:
+			diags.Addf(at, "no spec belongs in folder %s; the folders are %s", path.Join(Root, path.Dir(name)), strings.Join(folders(), ", "))
+			continue
+		case path.Ext(name) != ".yaml":
+			diags.Addf(at, "not a spec: the name of a spec ends in .yaml")
+			continue
+		}
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the specs: %w", err)
+		}
+		kinds[i].read(at.File, data, set, &diags)
+	}
+	if len(files) == 0 {
+		diags.Addf(diag.Pos{File: Root}, "the folder holds no spec; one is due in %s", strings.Join(folders(), ", "))
+	}
+	return set, diags, nil
+}
+
+func folders() []string {
+	var dirs []string
+	for _, k := range kinds {
+		dirs = append(dirs, path.Join(Root, k.dir))
+	}
+	return dirs
+}
+
+// ParseFormat parses one format spec; nil when it has no usable document.
+func ParseFormat(file string, data []byte, diags *diag.List) *Format {
+	return parse[Format](file, data, diags)
+}
+
+// ParseTable parses one codebook spec; nil when it has no usable document.
+func ParseTable(file string, data []byte, diags *diag.List) *Table {
+	return parse[Table](file, data, diags)
+}
+
+func parse[T any](file string, data []byte, diags *diag.List) *T {
+	root := document(file, data, diags)
+	if root == nil {
+		return nil
+	}
+	out := new(T)
+	d := decoder{file: file, diags: diags}
+	d.decodeRoot(root, out)
+	return out
+}
+
+// document returns the root of the one YAML document in data, or nil after saying why there is none.
+func document(file string, data []byte, diags *diag.List) (root ast.Node) {
+	whole := diag.Pos{File: file}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	if len(data) > maxFileBytes {
+		diags.Addf(whole, "the file has %d bytes; at most %d are allowed", len(data), maxFileBytes)
+		return nil
+	}
+	if bad := unreadable(file, data); bad != nil {
+		diags.Add(bad)
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil { // the YAML library gave up on it
+			diags.Addf(whole, "not YAML that can be read (%v)", r)
+			root = nil
+		}
+	}()
+	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		at, message := whole, err.Error()
+		var positioned yaml.Error
+		if errors.As(err, &positioned) {
+			message = positioned.GetMessage()
+			if t := positioned.GetToken(); t != nil && t.Position != nil {
+				at.Line, at.Col = t.Position.Line, t.Position.Column
+			}
+		}
+		diags.Addf(at, "not YAML: %s", message)
+		return nil
+	}
+	for _, doc := range tree.Docs {
+		if doc.Body == nil {
+			if doc.Start != nil && root != nil {
+				diags.Addf(diag.Pos{File: file, Line: doc.Start.Position.Line, Col: doc.Start.Position.Column},
+					"a second document; a spec is one document")
+			}
+			continue
+		}
+		at := position(file, doc.Body)
+		switch {
+		case doc.Body.Type() == ast.DirectiveType:
+			diags.Addf(at, "a YAML directive (%%); a spec has none")
+			return nil
+		case root != nil:
+			if doc.Start != nil {
+				at.Line, at.Col = doc.Start.Position.Line, doc.Start.Position.Column
+			}
+			diags.Addf(at, "a second document; a spec is one document")
+		default:
+			root = doc.Body
+		}
+	}
+	if root == nil {
+		diags.Addf(whole, "the file is empty; a spec is a YAML mapping")
+	}
+	return root
+}
+
+// unreadable finds what makes bytes no text of a spec, before YAML comes into it.
+func unreadable(file string, data []byte) diag.List {
+	var diags diag.List
+	depth := 0
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		at := diag.Pos{File: file, Line: i + 1, Col: 1}
+		if !utf8.Valid(line) {
+			diags.Addf(at, "the line is not UTF-8")
+			continue
+		}
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 && len(indent) < len(line) {
+			at.Col = tab + 1
+			diags.Addf(at, "a tab in the indentation; indent with spaces")
+			continue
+		}
+		for col, r := range []rune(string(line)) {
+			at.Col = col + 1
+			switch {
+			case r < ' ' && r != '\t' || r == 0x7f || r == '\ufeff':
+				diags.Addf(at, "character %U is not allowed in a spec", r)
+			case r == '[' || r == '{':
+				depth++
+			case r == ']' || r == '}':
+				depth = max(0, depth-1)
+			}
+			if depth > maxDepth {
+				diags.Addf(at, "brackets are nested more than %d deep", maxDepth)
+				return diags
+			}
+		}
+		if nested := bytes.Count(line, []byte("- ")) + bytes.Count(line, []byte("? ")) + len(indent)/2; nested > 20*maxDepth {
+			at.Col = 1
+			diags.Addf(at, "the line nests more than %d deep", maxDepth)
+		}
+	}
+	return diags
+}
+
+// maxDepth bounds the nesting, which the YAML library follows by recursion. The grammar needs 7.
+const maxDepth = 32
+
+func position(file string, n ast.Node) diag.Pos {
+	t := n.GetToken()
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
+		t = m.Values[0].Key.GetToken()
+	}
+	if m, ok := n.(*ast.MappingValueNode); ok {
+		t = m.Key.GetToken()
+	}
+	if t == nil || t.Position == nil {
+		return diag.Pos{File: file}
+	}
+	return diag.Pos{File: file, Line: t.Position.Line, Col: t.Position.Column}
+}
