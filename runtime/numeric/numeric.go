@@ -6,22 +6,12 @@ import "math"
 
 // F16 is the value of the IEEE 754 binary16 with these bits. A NaN keeps its sign and payload.
 func F16(h uint16) float32 {
-	if h&0x7c00-0x0400 < 0x7800 { // normal: move exponent and fraction into place and rebias by 127-15
-		return math.Float32frombits(uint32(h&0x8000)<<16 | (uint32(h&0x7fff)<<13 + (127-15)<<23))
+	// Exponent and fraction, moved into place, are the number times 2^(15-127); the product is exact, subnormals included.
+	b := math.Float32bits(math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112)
+	if h&0x7c00 == 0x7c00 { // infinities and NaNs
+		b |= 0x7f800000
 	}
-	return f16Special(h)
-}
-
-// f16Special is F16 for zeros, subnormals, infinities and NaNs; kept out of line so that F16 itself is inlined.
-//
-//go:noinline
-func f16Special(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	if h&0x7c00 == 0 {
-		v := math.Float32bits(float32(h&0x3ff) * 0x1p-24)
-		return math.Float32frombits(sign | v)
-	}
-	return math.Float32frombits(sign | 0x7f800000 | uint32(h&0x3ff)<<13)
+	return math.Float32frombits(b | uint32(h&0x8000)<<16)
 }
 
 // ToF16 rounds to the nearest binary16, ties to even. Magnitudes of 65520 and more become infinite, those
