@@ -99,7 +99,7 @@ func (l *loader) fileName(name spec.Text) {
 
 func (l *loader) format(s *spec.Format) *model.Format {
 	f := &model.Format{
-		Name: s.Format.Value, Spec: s.At.File, Doc: strings.TrimSpace(s.Doc.Value),
+		Name: s.Format.Value, Spec: s.At.File, Digest: s.Digest, Doc: strings.TrimSpace(s.Doc.Value),
 		ID: s.ID.Or(-1), Padded: s.Padded.Value,
 	}
 	l.pos.set(f, "", s.At)

@@ -118,6 +118,7 @@ type Sum struct {
 type Format struct {
 	Name   string // ggml's type name, "q4_K"
 	Spec   string // path of the spec, for headers
+	Digest string // SHA-256 of the spec, in hex, so that a stale file can be told
 	Doc    string // what the spec says of it
 	ID     int    // ggml type id; -1 for a format that no file holds
 	Elems  int    // of a block

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -106,7 +107,11 @@ func folders() []string {
 
 // ParseFormat parses one format spec; nil when it has no usable document.
 func ParseFormat(file string, data []byte, diags *diag.List) *Format {
-	return parse[Format](file, data, diags)
+	f := parse[Format](file, data, diags)
+	if f != nil {
+		f.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
+	}
+	return f
 }
 
 // ParseTable parses one codebook spec; nil when it has no usable document.

@@ -9,7 +9,8 @@ import "github.com/minfer/minfer/gen/diag"
 
 // Format is specs/formats/NAME.yaml: how one weight or activation format packs numbers into a block.
 type Format struct {
-	At diag.Pos `yaml:"-"`
+	At     diag.Pos `yaml:"-"`
+	Digest string   `yaml:"-"` // SHA-256 of the file, in hex
 
 	Doc        Text         `yaml:"doc" jsonschema_description:"What the format stores, as a formula of its codes, and where it comes from."`
 	Format     Text         `yaml:"format" jsonschema:"required,pattern=^[a-z][a-zA-Z0-9_]*$" jsonschema_description:"ggml's type name; also the name of the file."`
