@@ -1,5 +1,7 @@
 package sample
 
+import "math"
+
 // history holds the accepted tokens that penalties look at.
 type history struct {
 	limit int // tokens kept; -1 for all, 0 for none
@@ -53,14 +55,17 @@ func (h *history) visit(f func(id, count int32)) {
 }
 
 // penalized returns a logit after the penalties for count sightings. A negative logit is multiplied, so that a penalty
-// above 1 lowers it too.
+// above 1 lowers it too. Masked stays masked, and no finite settings mask a token.
 func (p *Params) penalized(logit float64, count int32) float64 {
-	if logit > 0 {
+	switch {
+	case math.IsInf(logit, -1):
+		return logit
+	case logit > 0:
 		logit /= p.RepeatPenalty
-	} else {
+	default:
 		logit *= p.RepeatPenalty
 	}
-	return logit - (float64(float64(count)*p.FrequencyPenalty) + p.PresencePenalty)
+	return clamp(clamp(logit) - clamp(float64(float64(count)*p.FrequencyPenalty)+p.PresencePenalty))
 }
 
 // penalize applies the penalties while all of the vocabulary still stands.

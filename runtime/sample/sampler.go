@@ -149,9 +149,9 @@ func (s *Sampler) greedy() (int32, error) {
 		s.penalize()
 	}
 	best := int32(-1)
-	var top float32
+	top := float32(math.Inf(-1))
 	for id, l := range s.logits {
-		if l > top || best < 0 && !math.IsInf(float64(l), -1) {
+		if l > top {
 			best, top = int32(id), l
 		}
 	}

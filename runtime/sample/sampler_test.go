@@ -570,9 +570,9 @@ func genParams(t *rapid.T) Params {
 	p := Params{
 		Seed:             rapid.Int64Range(0, 1<<40).Draw(t, "seed"),
 		RepeatLastN:      rapid.IntRange(-1, 6).Draw(t, "repeat_last_n"),
-		RepeatPenalty:    rapid.Float64Range(0.1, 3).Draw(t, "repeat_penalty"),
-		FrequencyPenalty: rapid.Float64Range(-2, 2).Draw(t, "frequency"),
-		PresencePenalty:  rapid.Float64Range(-2, 2).Draw(t, "presence"),
+		RepeatPenalty:    rapid.OneOf(rapid.Float64Range(0.1, 3), rapid.SampledFrom([]float64{1e-300, 1e300})).Draw(t, "repeat_penalty"),
+		FrequencyPenalty: rapid.OneOf(rapid.Float64Range(-2, 2), rapid.SampledFrom([]float64{-math.MaxFloat64, math.MaxFloat64})).Draw(t, "frequency"),
+		PresencePenalty:  rapid.OneOf(rapid.Float64Range(-2, 2), rapid.SampledFrom([]float64{-math.MaxFloat64, math.MaxFloat64})).Draw(t, "presence"),
 		TopNSigma:        rapid.Float64Range(0, 4).Draw(t, "top_n_sigma"),
 		TopK:             rapid.IntRange(-1, 70).Draw(t, "top_k"),
 		Typical:          unit("typical"), TopP: unit("top_p"), MinP: unit("min_p"),

@@ -5,6 +5,13 @@ import (
 	"slices"
 )
 
+// clamp bounds a logit to a size whose sums and squares over any vocabulary stay finite. What it moves has no
+// probability, or all of it.
+func clamp(x float64) float64 {
+	const limit = 1e100
+	return max(-limit, min(limit, x))
+}
+
 // better is the ranking: the larger logit first, and of equal ones the lower id.
 func better(a, b Candidate) int {
 	switch {
@@ -223,7 +230,7 @@ func (s *Sampler) heat() {
 	m := s.maxLogit()
 	for i := range s.candidates {
 		c := &s.candidates[i]
-		c.Logit = (c.Logit - m) / s.params.Temp
+		c.Logit = clamp((c.Logit - m) / s.params.Temp)
 	}
 }
 
