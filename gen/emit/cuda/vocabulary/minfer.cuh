@@ -35,7 +35,8 @@
 //   byte_perm(a, b, selector), funnel_r(lo, hi, shift)        byte permutation; (hi:lo >> (shift & 31)), low word
 //   f16_to_f32(uint16_t), f32_to_f16(float)                   IEEE half, to nearest even; a NaN becomes 0x7fff
 //   bf16_to_f32(uint16_t), f32_to_bf16(float)                 the same for bfloat16
-//   e8m0_to_f32(uint8_t)                                      2^(e-127): 0 is the denormal 2^-127, 255 is infinity
+//   e8m0_to_f32(uint8_t)                                      2^(e-127): 0 is the denormal 2^-127, 255 is infinity (2^128)
+//   e8m0_half_to_f32(uint8_t)                                 2^(e-128), exact for every e
 //   f32_bits(float), bits_f32(unsigned)                       the same 32 bits
 //   round_even_int(float)                                     to nearest even, saturating, NaN to 0
 //   exp_approx(x)                                             the GPU's short exponential; expf(x) is the accurate one
@@ -163,24 +164,13 @@ MINFER_DEVICE uint2 fresh8(const void* p) { return __ldcg(static_cast<const uint
 MINFER_DEVICE uint4 fresh16(const void* p) { return __ldcg(static_cast<const uint4*>(p)); }
 
 MINFER_DEVICE unsigned minfer_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-MINFER_DEVICE uint32_t shared4(const void* p) {
-  uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(minfer_shared_address(p)) : "memory");
-  return v;
+template <typename T> MINFER_DEVICE T minfer_load_shared(const void* p) {
+  __builtin_assume(__isShared(p));
+  return *static_cast<const T*>(p);
 }
-MINFER_DEVICE uint2 shared8(const void* p) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(minfer_shared_address(p)) : "memory");
-  return v;
-}
-MINFER_DEVICE uint4 shared16(const void* p) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(minfer_shared_address(p))
-               : "memory");
-  return v;
-}
+MINFER_DEVICE uint32_t shared4(const void* p) { return minfer_load_shared<uint32_t>(p); }
+MINFER_DEVICE uint2 shared8(const void* p) { return minfer_load_shared<uint2>(p); }
+MINFER_DEVICE uint4 shared16(const void* p) { return minfer_load_shared<uint4>(p); }
 MINFER_DEVICE void store8(void* p, uint2 v) { *static_cast<uint2*>(p) = v; }
 MINFER_DEVICE void store16(void* p, uint4 v) { *static_cast<uint4*>(p) = v; }
 
@@ -213,6 +203,7 @@ MINFER_DEVICE uint16_t f32_to_bf16(float x) {
   return h;
 }
 MINFER_DEVICE float e8m0_to_f32(uint8_t e) { return __uint_as_float(e ? (unsigned)e << 23 : 0x00400000u); }
+MINFER_DEVICE float e8m0_half_to_f32(uint8_t e) { return __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
 MINFER_DEVICE int round_even_int(float x) { return __float2int_rn(x); }
 MINFER_DEVICE float exp_approx(float x) { return __expf(x); }
 
