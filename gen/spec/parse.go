@@ -22,6 +22,8 @@ import (
 type Set struct {
 	Formats []*Format
 	Tables  []*Table
+	Devices []*Device
+	Kernels []*Kernel
 }
 
 // maxFileBytes bounds a spec: the largest there is has 11 kB.
@@ -39,13 +41,24 @@ type kind struct {
 
 var kinds = []kind{
 	{"formats", Format{}, func(file string, data []byte, set *Set, diags *diag.List) {
-		if f := parse[Format](file, data, diags); f != nil {
+		if f := ParseFormat(file, data, diags); f != nil {
 			set.Formats = append(set.Formats, f)
 		}
 	}},
 	{"formats/tables", Table{}, func(file string, data []byte, set *Set, diags *diag.List) {
 		if t := parse[Table](file, data, diags); t != nil {
 			set.Tables = append(set.Tables, t)
+		}
+	}},
+	{"devices", Device{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		if v := parse[Device](file, data, diags); v != nil {
+			set.Devices = append(set.Devices, v)
+		}
+	}},
+	{"kernels", Kernel{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		if k := parse[Kernel](file, data, diags); k != nil {
+			k.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
+			set.Kernels = append(set.Kernels, k)
 		}
 	}},
 }
@@ -109,7 +122,7 @@ func folders() []string {
 func ParseFormat(file string, data []byte, diags *diag.List) *Format {
 	f := parse[Format](file, data, diags)
 	if f != nil {
-		f.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
+		f.Digest = digest(data)
 	}
 	return f
 }
@@ -130,11 +143,22 @@ func parse[T any](file string, data []byte, diags *diag.List) *T {
 	return out
 }
 
+// normal is the text of a spec as if it had been saved with LF line ends and without a byte order mark: how an editor
+// saves a file makes no difference.
+func normal(data []byte) []byte {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+}
+
+// digest is the SHA-256 of a spec's text, in hex; the newline at its end does not count.
+func digest(data []byte) string {
+	return fmt.Sprintf("%x", sha256.Sum256(bytes.TrimRight(normal(data), "\n")))
+}
+
 // document returns the root of the one YAML document in data, or nil after saying why there is none.
 func document(file string, data []byte, diags *diag.List) (root ast.Node) {
 	whole := diag.Pos{File: file}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	data = normal(data)
 	if len(data) > maxFileBytes {
 		diags.Addf(whole, "the file has %d bytes; at most %d are allowed", len(data), maxFileBytes)
 		return nil

@@ -1,0 +1,190 @@
+package proof
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/minfer/minfer/gen/model"
+)
+
+// maxWordBits bounds the words that are enumerated.
+const maxWordBits = 16
+
+// tablesCover: every word indexes an entry of its table, and every word that can occur a level.
+func tablesCover(c *checker) {
+	for _, s := range c.format.Segs {
+		for _, code := range s.Codes {
+			if t := code.Then; t != nil && t.Table != nil && (code.Bits > maxWordBits || len(t.Table.Entries) != 1<<code.Bits) {
+				c.addf(c.pos.At(code, "then"), "%scode %s has %d bits, but table %s has %d entries; it must have 2^%d",
+					c.label(s), code.Name, code.Bits, t.Table.Name, len(t.Table.Entries), code.Bits)
+			}
+		}
+	}
+	if len(c.diags) > 0 {
+		return // Words indexes tables
+	}
+	for _, s := range c.format.Segs {
+		for _, code := range s.Codes {
+			if code.As != model.Levels {
+				continue
+			}
+			words := Words(s, code)
+			switch {
+			case words == nil:
+				c.addf(c.pos.At(code, "levels"), "%scode %s has %d bits; levels are allowed for at most %d", c.label(s), code.Name, code.Bits, maxWordBits)
+			case len(code.Levels) != int(words[len(words)-1])+1:
+				c.addf(c.pos.At(code, "levels"), "%scode %s has %d levels, but its words run from 0 to %d; one level a word is due",
+					c.label(s), code.Name, len(code.Levels), words[len(words)-1])
+			}
+		}
+	}
+}
+
+// Words lists the words that a code can hold, ascending: all of its bits, or those that the table or the radix
+// transform it reads can yield. nil for codes that are too wide to enumerate.
+func Words(s *model.Segment, code *model.Code) []uint64 {
+	if code.Bits > maxWordBits {
+		return nil
+	}
+	if len(code.Planes) != 1 || code.Planes[0].Code == nil {
+		words := make([]uint64, 1<<code.Bits)
+		for w := range words {
+			words[w] = uint64(w)
+		}
+		return words
+	}
+	p := code.Planes[0]
+	sources := Words(s, p.Code)
+	if sources == nil {
+		return nil
+	}
+	addresses := map[int]bool{}
+	for e := range s.Elems() {
+		addresses[p.Layout.At(s.Shape.Digits(e))] = true
+	}
+	seen := make([]bool, 1<<code.Bits)
+	for _, w := range sources {
+		w = p.Code.Then.Apply(w, p.Code.Bits)
+		for a := range addresses {
+			seen[w>>a&(1<<code.Bits-1)] = true
+		}
+	}
+	var words []uint64
+	for w, ok := range seen {
+		if ok {
+			words = append(words, uint64(w))
+		}
+	}
+	return words
+}
+
+// Numbers lists the numbers that a code can take, by Words. nil for codes that are read as floating point or are too
+// wide to enumerate.
+func Numbers(s *model.Segment, code *model.Code) []float64 {
+	switch code.As {
+	case model.Unsigned, model.Signed, model.Levels:
+	default:
+		return nil
+	}
+	words := Words(s, code)
+	if words == nil {
+		return nil
+	}
+	out := make([]float64, len(words))
+	for i, w := range words {
+		out[i] = code.Mul*plain(code, w) + code.Add
+	}
+	return out
+}
+
+// plain is the word as a number, before mul and add.
+func plain(code *model.Code, w uint64) float64 {
+	switch {
+	case code.As == model.Levels:
+		return code.Levels[w]
+	case code.As == model.Signed && w>>(code.Bits-1) != 0:
+		return float64(int64(w) - 1<<code.Bits)
+	}
+	return float64(w)
+}
+
+// numbersExact: mul*as(word) + add is a number that f32 holds, so that no kernel has to round it; a floating-point
+// word is only ever scaled by a power of two.
+func numbersExact(c *checker) {
+	for _, s := range c.format.Segs {
+		for _, code := range s.Codes {
+			switch code.As {
+			case model.Unsigned, model.Signed, model.Levels:
+				c.smallNumbersExact(s, code)
+			default:
+				if m, _ := math.Frexp(math.Abs(code.Mul)); m != 0.5 {
+					c.addf(c.pos.At(code, "mul"), "%scode %s is read as %s and multiplied by %g; a power of two is due, which keeps it exact", c.label(s), code.Name, code.As, code.Mul)
+				}
+				if code.Add != 0 {
+					c.addf(c.pos.At(code, "add"), "%scode %s is read as %s and %g is added; only 0 keeps it exact", c.label(s), code.Name, code.As, code.Add)
+				}
+			}
+		}
+	}
+}
+
+func (c *checker) smallNumbersExact(s *model.Segment, code *model.Code) {
+	words := Words(s, code)
+	if words == nil {
+		if code.Mul != 1 || code.Add != 0 {
+			c.addf(c.pos.At(code, "mul"), "%scode %s of %d bits has mul or add; at most %d bits are allowed with them", c.label(s), code.Name, code.Bits, maxWordBits)
+		}
+		return
+	}
+	mul, add := new(big.Float).SetPrec(200).SetFloat64(code.Mul), new(big.Float).SetPrec(200).SetFloat64(code.Add)
+	for _, w := range words {
+		x := new(big.Float).SetPrec(200).SetFloat64(plain(code, w))
+		x.Mul(x, mul).Add(x, add)
+		if y, accuracy := x.Float32(); accuracy != big.Exact || math.IsInf(float64(y), 0) {
+			part := "mul"
+			if code.Add != 0 {
+				part = "add"
+			}
+			c.addf(c.pos.At(code, part), "%scode %s: word %d is the number %s, which f32 does not hold exactly", c.label(s), code.Name, w, x.Text('g', 20))
+			return
+		}
+	}
+}
+
+// Range is the least and the greatest number of a code; false when Numbers is nil.
+func Range(s *model.Segment, code *model.Code) (lo, hi float64, ok bool) {
+	n := Numbers(s, code)
+	if n == nil {
+		return 0, 0, false
+	}
+	return slices.Min(n), slices.Max(n), true
+}
+
+// WeightRange is the range of product(weight) + sum(bias) over all segments, the numbers that a dot product multiplies
+// activations with; false when a part of the weight is floating point or too wide to enumerate.
+func WeightRange(f *model.Format) (lo, hi float64, ok bool) {
+	for i, s := range f.Segs {
+		l, h := 1.0, 1.0
+		for _, code := range s.Value.Weight {
+			a, b, ok := Range(s, code)
+			if !ok {
+				return 0, 0, false
+			}
+			p := []float64{l * a, l * b, h * a, h * b}
+			l, h = slices.Min(p), slices.Max(p)
+		}
+		for _, code := range s.Value.Bias {
+			a, b, ok := Range(s, code)
+			if !ok {
+				return 0, 0, false
+			}
+			l, h = l+a, h+b
+		}
+		if i == 0 {
+			lo, hi = l, h
+		}
+		lo, hi = min(lo, l), max(hi, h)
+	}
+	return lo, hi, true
+}
