@@ -1,0 +1,74 @@
+// Package gen is the generator: specs in, files out. Generate is a pure function without clock, environment or disk.
+package gen
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/minfer/minfer/gen/diag"
+	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/load"
+	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/output"
+	"github.com/minfer/minfer/gen/proof"
+	"github.com/minfer/minfer/gen/spec"
+)
+
+// emitters turn the proved catalog into files, each into its own folders of generated/.
+var emitters = []emit.Emitter{}
+
+// Files are generated files, ordered by path.
+type Files []emit.File
+
+// Load reads, resolves and proves the specs in fsys (the specs folder). Faults of the specs are a diag.List with every
+// one of them; any other error is one of reading.
+func Load(fsys fs.FS) (*model.Catalog, error) {
+	set, diags, err := spec.Read(fsys) // parse: YAML to structs, positions kept
+	if err != nil {
+		return nil, err
+	}
+	catalog, positions, faults := load.Load(set) // resolve: names bound, defaults filled in, sorted
+	diags.Add(faults)
+	diags.Add(proof.Prove(catalog, positions)) // prove: layouts, ranges, sums, rounding schemes
+	return catalog, diags.Err()
+}
+
+// Generate makes every generated file from the specs in fsys. The same specs give the same bytes.
+func Generate(fsys fs.FS) (Files, error) {
+	catalog, err := Load(fsys)
+	if err != nil {
+		return nil, err // stop before anything is emitted
+	}
+	files, err := emitAll(catalog) // emit: catalog to files
+	if err != nil {
+		return nil, err
+	}
+	return append(files, output.Manifest(files)), nil // sign: the hash of every file, to tell hand edits by
+}
+
+// emitAll runs the emitters and orders their files.
+func emitAll(catalog *model.Catalog) (Files, error) {
+	var files Files
+	for _, e := range emitters {
+		more, err := e.Emit(catalog)
+		if err != nil {
+			return nil, fmt.Errorf("emitting %s: %w", e.Name(), err)
+		}
+		files = append(files, more...)
+	}
+	slices.SortFunc(files, func(a, b emit.File) int { return cmp.Compare(a.Path, b.Path) })
+	for i, f := range files {
+		if !fs.ValidPath(f.Path) || i > 0 && f.Path == files[i-1].Path {
+			panic("BUG: two emitters yield " + f.Path + ", or it is no path inside the folder")
+		}
+	}
+	return files, nil
+}
+
+// Faults returns the diagnostics in an error of Load or Generate; nil when the specs are not what is wrong.
+func Faults(err error) diag.List {
+	list, _ := err.(diag.List)
+	return list
+}
