@@ -107,3 +107,6 @@ var constrains = func() map[string]bool {
 	}
 	return m
 }()
+
+// Digest identifies what a file was generated from.
+func Digest(f *model.Format) string { return f.Digest }
