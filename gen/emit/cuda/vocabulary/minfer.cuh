@@ -32,7 +32,9 @@
 // Arithmetic
 //   dp4a(int a, int b, int c)                                 c + sum of four products of signed bytes
 //   dp4a_u(unsigned a, int b, int c)                          the same, a's bytes unsigned
-//   byte_perm(a, b, selector), funnel_r(lo, hi, shift)        byte permutation; (hi:lo >> (shift & 31)), low word
+//   byte_perm(a, b, selector)                                 each nibble of selector picks a byte: 0..3 of a, 4..7 of b; 8 more: its
+//                                                             sign, eight times
+//   funnel_r(lo, hi, shift)                                   low word of hi:lo >> (shift & 31)
 //   f16_to_f32(uint16_t), f32_to_f16(float)                   IEEE half, to nearest even; a NaN becomes 0x7fff
 //   bf16_to_f32(uint16_t), f32_to_bf16(float)                 the same for bfloat16
 //   e8m0_to_f32(uint8_t)                                      2^(e-127): 0 is the denormal 2^-127, 255 is infinity (2^128)
@@ -182,7 +184,11 @@ MINFER_DEVICE int dp4a_u(unsigned a, int b, int c) {
   asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
 }
-MINFER_DEVICE unsigned byte_perm(unsigned a, unsigned b, unsigned selector) { return __byte_perm(a, b, selector); }
+MINFER_DEVICE unsigned byte_perm(unsigned a, unsigned b, unsigned selector) {
+  unsigned d;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(selector));
+  return d;
+}
 MINFER_DEVICE unsigned funnel_r(unsigned lo, unsigned hi, unsigned shift) { return __funnelshift_r(lo, hi, shift); }
 MINFER_DEVICE unsigned f32_bits(float x) { return __float_as_uint(x); }
 MINFER_DEVICE float bits_f32(unsigned x) { return __uint_as_float(x); }
