@@ -145,7 +145,15 @@ var endTexts = []string{
 	"<|file_sep|>",
 }
 
-// collectEnds fills v.ends. made reports whether a token comes about by merging, which tells a marker that a converter
+// markerTexts are the other markers that vocabularies are known to have and files declare as user-defined tokens or as
+// plain ones: what surrounds the gap in code completion. Taken for control tokens they cannot be forged by a user's text.
+var markerTexts = []string{
+	"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+	"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+	"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+}
+
+// collectEnds fills v.ends and makes every known marker a control token. made reports whether a token comes about by merging, which tells a marker that a converter
 // forgot to mark from text that merely looks like one (Qwen2's vocabulary has a token </s> made by merges).
 func (v *vocabulary) collectEnds(r *metaReader, made func(id int32) bool) {
 	n := len(v.texts)
@@ -158,14 +166,21 @@ func (v *vocabulary) collectEnds(r *metaReader, made func(id int32) bool) {
 			v.ends[id] = true
 		}
 	}
-	for _, s := range endTexts {
-		id, ok := v.ids[s]
+	marker := func(text string) (int32, bool) {
+		id, ok := v.ids[text]
 		if !ok || v.types[id] == Normal && made(id) {
-			continue
+			return noToken, false
 		}
-		v.ends[id] = true
-		// Whatever a converter took it for: text that a user writes must not end the answer.
 		v.types[id] = Control
+		return id, true
+	}
+	for _, s := range endTexts {
+		if id, ok := marker(s); ok {
+			v.ends[id] = true
+		}
+	}
+	for _, s := range markerTexts {
+		marker(s)
 	}
 }
 
