@@ -1,0 +1,81 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/minfer/minfer/gen/bound"
+	"github.com/minfer/minfer/gen/cover"
+	"github.com/minfer/minfer/gen/diag"
+	"github.com/minfer/minfer/gen/load"
+	"github.com/minfer/minfer/gen/model"
+)
+
+// Kernels proves every variant of every family: each index of each axis is processed exactly once for every shape that
+// the derived bounds admit, stated ceilings are the derived ones, and no block asks more than a device gives.
+func Kernels(c *model.Catalog, pos *load.Positions) diag.List {
+	var diags diag.List
+	for _, fam := range c.Families {
+		formats := fam.Formats
+		if len(formats) == 0 {
+			formats = []*model.Format{nil}
+		}
+		seen := map[string]bool{}
+		for _, v := range fam.Variants {
+			report := func(part, format string, args ...any) {
+				text := fmt.Sprintf("%s/%s: %s", fam.Name, v.Name, fmt.Sprintf(format, args...))
+				if !seen[text] { // one for all formats that share the flaw
+					seen[text] = true
+					diags.Addf(pos.At(v, part), "%s", text)
+				}
+			}
+			for _, f := range formats {
+				kernel(c, fam, v, f, report)
+			}
+			for _, other := range v.SameBits {
+				if i := slices.IndexFunc(fam.Variants, func(x *model.Variant) bool { return x.Name == other }); i >= 0 && fam.Variants[i].Weights != v.Weights {
+					report("", "same_bits: %s reads weights that lie as %s, %s reads %s; no shape is admitted to both", other, fam.Variants[i].Weights, v.Name, v.Weights)
+				}
+			}
+		}
+	}
+	return diags
+}
+
+func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format, report func(part, format string, args ...any)) {
+	geo := v.Geometry(f)
+	for _, flaw := range cover.Prove(geo) {
+		report("", "%s", flaw)
+	}
+	for i := range geo.Axes {
+		// Units that straddle blocks would need a row of blocks to be a row of units.
+		if d := &geo.Axes[i]; f != nil && fam.Dims[d.Axis] == model.Cols && d.Elems > 1 && max(d.Elems, f.Elems)%min(d.Elems, f.Elems) != 0 {
+			report("", "a %s of %d elements and a block of %s of %d: one must divide the other", d.Axis, d.Elems, f.Name, f.Elems)
+		}
+	}
+	for _, dev := range c.Devices {
+		if dev.Arch < v.Arch {
+			continue
+		}
+		if n := geo.Threads(); n > dev.Threads {
+			report("", "a block has %d threads; %s allows %d", n, dev.Name, dev.Threads)
+		}
+		if n := v.Shared.FixedBytes; n > dev.SharedBytes || v.Shared.PerBytes == 0 && n > dev.SharedStaticBytes {
+			report("", "a block has %d bytes of shared memory; %s allows %d, and %d of them statically", n, dev.Name, dev.SharedBytes, dev.SharedStaticBytes)
+		}
+	}
+	derived := map[model.Dim]int64{}
+	for _, t := range bound.Derive(fam, v, f, c.Base()) {
+		if t.Kind == bound.Max && t.Source == bound.Coverage {
+			derived[t.Dim] = t.Value
+			if have, stated := v.Ceiling[t.Dim]; stated && int64(have) != t.Value {
+				report("ceiling."+string(t.Dim), "ceiling of %s is stated as %d, derived as %d (%s)", t.Dim, have, t.Value, t.Chain)
+			}
+		}
+	}
+	for dim, have := range v.Ceiling {
+		if _, bounded := derived[dim]; !bounded {
+			report("ceiling."+string(dim), "ceiling of %s is stated as %d, but the variant covers every size", dim, have)
+		}
+	}
+}
