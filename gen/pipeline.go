@@ -9,6 +9,9 @@ import (
 
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/emit/cpu"
+	"github.com/minfer/minfer/gen/emit/format"
+	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/gen/output"
@@ -17,7 +20,11 @@ import (
 )
 
 // emitters turn the proved catalog into files, each into its own folders of generated/.
-var emitters = []emit.Emitter{}
+var emitters = []emit.Emitter{
+	format.Emitter{}, // generated/format: ids, sizes and block types
+	cpu.Emitter{},    // generated/cpu: kernels in portable Go
+	schema.Emitter{}, // generated/schema: JSON Schema of the specs, for editors
+}
 
 // Files are generated files, ordered by path.
 type Files []emit.File

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -127,7 +129,7 @@ func builtInMatch(root string) error {
 		if err != nil {
 			return err
 		}
-		if !d.IsDir() && strings.HasSuffix(name, ".yaml") && !seen[name] {
+		if !d.IsDir() && strings.HasSuffix(name, ".yaml") && slices.Contains(spec.Kinds(), path.Dir(name)) && !seen[name] {
 			return differs(name, "is not among the specs that")
 		}
 		return nil

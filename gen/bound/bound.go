@@ -43,15 +43,16 @@ const (
 
 // Term is one condition of a gate.
 type Term struct {
-	Kind   Kind
-	Source Source
-	Dim    model.Dim
-	Value  int64
-	Chain  string // "256 threads * 2 rounds * 32 elements"
-	Layout model.WeightLayout
-	Fixed  int64 // of Shared
-	Per    int64
-	Elems  int64
+	Kind    Kind
+	Source  Source
+	Dim     model.Dim
+	Value   int64
+	Factors []int64 // whose product Value is; none when it is no product
+	Chain   string  // "256 threads * 2 rounds * 32 elements"
+	Layout  model.WeightLayout
+	Fixed   int64 // of Shared
+	Per     int64
+	Elems   int64
 }
 
 // Name is the term's name in generated code: "MaxCols", "ColsMultiple", ...
@@ -164,14 +165,14 @@ func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant
 		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: elems, Chain: fmt.Sprintf("a %s is %d elements", d.Axis, elems)})
 	}
 	if c, bounded := g.Ceiling(d); bounded && d.Share < 0 {
-		add(Term{Kind: Max, Source: Coverage, Dim: dim, Value: int64(c) * elems, Chain: g.Chain(d)})
+		add(Term{Kind: Max, Source: Coverage, Dim: dim, Value: int64(c) * elems, Factors: factors(g.Factors(d), elems), Chain: g.Chain(d)})
 	}
 	for i, p := range g.Digits {
 		if !d.Uses(i) || !p.Place.Grid() || p.Radix != layout.Any || d.Share == i {
 			continue
 		}
 		limit := map[layout.Place]int64{layout.GridX: dev.GridX, layout.GridY: dev.GridY, layout.GridZ: dev.GridZ}[p.Place]
-		add(Term{Kind: Max, Source: Grid, Dim: dim, Value: limit * int64(d.Stride[i]) * elems,
+		add(Term{Kind: Max, Source: Grid, Dim: dim, Value: limit * int64(d.Stride[i]) * elems, Factors: []int64{limit, int64(d.Stride[i]), elems},
 			Chain: join(fmt.Sprintf("%d blocks in %s", limit, p.Place), per(int64(d.Stride[i]), d.Axis+"s a block"), per(elems, "elements"))})
 	}
 	// The last index formed before the tail predicate lies less than a period past the extent.
@@ -204,4 +205,12 @@ func join(parts ...string) string {
 		}
 	}
 	return strings.Join(kept, " * ")
+}
+
+// factors appends elems to a product; no product stays none.
+func factors(product []int64, elems int64) []int64 {
+	if product == nil {
+		return nil
+	}
+	return append(product, elems)
 }

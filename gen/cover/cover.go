@@ -39,7 +39,9 @@ func (f Flaw) String() string {
 // up to its ceiling.
 func Prove(g *layout.Geometry) []Flaw {
 	var flaws []Flaw
-	flaw := func(axis, format string, args ...any) { flaws = append(flaws, Flaw{axis, fmt.Sprintf(format, args...)}) }
+	flaw := func(axis, format string, args ...any) {
+		flaws = append(flaws, Flaw{axis, fmt.Sprintf(format, args...)})
+	}
 	for i, p := range g.Digits {
 		var users []string
 		for a := range g.Axes {

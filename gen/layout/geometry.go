@@ -129,6 +129,23 @@ func (g *Geometry) Counts(d *Dealing, n int) (counts []int, beyond int) {
 	return counts, beyond
 }
 
+// Factors is the radices whose product is the ceiling of a compact dealing; none when the ceiling is no such product.
+func (g *Geometry) Factors(d *Dealing) []int64 {
+	c, bounded := g.Ceiling(d)
+	var factors []int64
+	product := 1
+	for i, p := range g.Digits {
+		if d.Stride[i] != 0 && p.Radix != Any {
+			factors = append(factors, int64(p.Radix))
+			product *= p.Radix
+		}
+	}
+	if !bounded || product != c {
+		return nil
+	}
+	return factors
+}
+
 // Chain writes the ceiling of an axis as the product that makes it, "256 threads * 2 rounds * 32 elements".
 func (g *Geometry) Chain(d *Dealing) string {
 	var parts []string

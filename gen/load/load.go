@@ -5,6 +5,7 @@ package load
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -49,6 +50,8 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 		}
 	}
 	l.unique(set)
+	catalog.Devices = l.devices(set)
+	catalog.Families = l.families(set, catalog.Formats)
 	slices.SortFunc(catalog.Formats, func(a, b *model.Format) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(catalog.Tables, func(a, b *model.Table) int { return cmp.Compare(a.Name, b.Name) })
 	return catalog, l.pos, l.diags
@@ -440,6 +443,10 @@ func (sc *scope) then(c *model.Code, s *spec.Then, what string) {
 		c.ThenBits = t.Digits * t.DigitBits()
 		if c.ThenBits > 64 {
 			sc.diags.Addf(s.Digits.At, "%s: %d digits of %d bits have more than 64 bits", what, t.Digits, t.DigitBits())
+		}
+		if math.Pow(float64(t.Radix), float64(t.Digits)) > math.Ldexp(1, c.Bits) {
+			sc.diags.Addf(s.Digits.At, "%s: %d digits in base %d are more than a word of %d bits can tell apart; at most %d are allowed",
+				what, t.Digits, t.Radix, c.Bits, int(float64(c.Bits)/math.Log2(float64(t.Radix))))
 		}
 		if c.Bits > 16 {
 			sc.diags.Addf(s.Radix.At, "%s: radix reads a word of %d bits; at most 16 are allowed", what, c.Bits)

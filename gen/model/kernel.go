@@ -1,6 +1,11 @@
 package model
 
-import "github.com/minfer/minfer/gen/layout"
+import (
+	"slices"
+	"strings"
+
+	"github.com/minfer/minfer/gen/layout"
+)
 
 // Dim is a size of the shape that a gate is asked about.
 type Dim string
@@ -36,6 +41,11 @@ type Device struct {
 	BlocksPerSM       int
 }
 
+// Base is the device class with the least architecture: what holds there holds on all.
+func (c *Catalog) Base() *Device {
+	return slices.MinFunc(c.Devices, func(a, b *Device) int { return a.Arch - b.Arch })
+}
+
 // WeightLayout is how a weight lies in device memory.
 type WeightLayout string
 
@@ -64,6 +74,7 @@ type Shared struct {
 type Family struct {
 	Name     string
 	Spec     string
+	Digest   string // of the spec
 	Doc      string
 	Op       string
 	Class    string // numeric class
@@ -86,7 +97,7 @@ type Variant struct {
 	Options  map[string]int // what the template switches on: "hoist": 1, ...
 	Switch   string         // environment variable that turns the variant off with "0"
 	SameBits []string       // variants that must agree bit for bit where both are admitted
-	Ceiling  map[string]int // stated by the spec; must equal the derived one
+	Ceiling  map[Dim]int    // stated by the spec; must equal the derived one
 	Routes   []Route
 }
 
@@ -102,11 +113,50 @@ type Deal struct {
 
 // Route is a measured preference: within it the variant comes before the ones that follow. It never widens a bound.
 type Route struct {
-	Arch  int // 0: every architecture
-	Dim   Dim // the preference holds while Above < dim <= UpTo (0: no limit)
-	Above int64
-	UpTo  int64
-	Why   string // device, date, command, figure
+	Formats []string // none: every format of the family
+	Arch    int      // 0: every architecture
+	Dim     Dim      // the preference holds while Above < dim <= UpTo (0: no limit)
+	Above   int64
+	UpTo    int64
+	Why     string // device, date, command, figure
+}
+
+// SwitchFor is the environment variable that turns the variant off for a format: "{format}" in Switch stands for the
+// format's name in capitals, so that one switch never governs two formats.
+func (v *Variant) SwitchFor(f *Format) string {
+	if f == nil {
+		return v.Switch
+	}
+	return strings.ReplaceAll(v.Switch, "{format}", strings.ToUpper(strings.ReplaceAll(f.Name, "_", "")))
+}
+
+// RoutesFor is the measured preferences that hold for a format.
+func (v *Variant) RoutesFor(f *Format) []Route {
+	var routes []Route
+	for _, r := range v.Routes {
+		if len(r.Formats) == 0 || f != nil && slices.Contains(r.Formats, f.Name) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// Symbol is the kernel's name in the module, family_format_variant.
+func Symbol(fam *Family, f *Format, v *Variant) string {
+	n := strings.ReplaceAll(fam.Name, "-", "_")
+	if f != nil {
+		n += "_" + f.Name
+	}
+	return n + "_" + v.Name
+}
+
+// SourceFile is the .cu file that holds a family's kernels for a format, relative to generated/cuda.
+func SourceFile(fam *Family, f *Format) string {
+	n := strings.ReplaceAll(fam.Name, "-", "_")
+	if f != nil {
+		n += "_" + f.Name
+	}
+	return n + ".cu"
 }
 
 // Geometry is the variant's dealing for one format (nil for a family without weights).

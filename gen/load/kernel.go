@@ -1,0 +1,324 @@
+package load
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/minfer/minfer/gen/diag"
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/spec"
+)
+
+// dims are the sizes of a shape by name.
+var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context)}
+
+// device resolves a device class.
+func (l *loader) device(s *spec.Device) *model.Device {
+	if s.Device.Set() {
+		l.fileName(s.Device)
+	}
+	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
+		GridX: int64(s.GridX.Value), GridY: int64(s.GridY.Value), GridZ: int64(s.GridZ.Value),
+		SharedStaticBytes: s.SharedStaticBytes.Value, SharedBytes: s.SharedBytes.Value, SharedPerSMBytes: s.SharedPerSMBytes.Value,
+		RegistersPerSM: s.RegistersPerSM.Value, ThreadsPerSM: s.ThreadsPerSM.Value, BlocksPerSM: s.BlocksPerSM.Value}
+	l.pos.set(d, "", s.At)
+	return d
+}
+
+// devices resolves all device classes, by architecture.
+func (l *loader) devices(set *spec.Set) (all []*model.Device) {
+	for _, s := range set.Devices {
+		d := l.device(s)
+		for _, other := range all {
+			if other.Arch == d.Arch {
+				l.diags.Addf(s.Arch.At, "architecture %d is already described by %s", d.Arch, other.Spec)
+			}
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b *model.Device) int { return cmp.Compare(a.Arch, b.Arch) })
+	return all
+}
+
+// families resolves all kernel families, by name.
+func (l *loader) families(set *spec.Set, formats []*model.Format) (all []*model.Family) {
+	if len(set.Kernels) > 0 && len(set.Devices) == 0 {
+		l.diags.Addf(diag.Pos{File: path.Join(spec.Root, "devices")}, "no device is described; the gates of kernels are derived from the limits of one")
+		return nil
+	}
+	seen := map[string]diag.Pos{}
+	for _, s := range set.Kernels {
+		if first, twice := seen[s.Kernel.Value]; twice && s.Kernel.Set() {
+			l.diags.Addf(s.Kernel.At, "kernel %s is already declared at %s", s.Kernel.Value, first)
+		}
+		seen[s.Kernel.Value] = s.Kernel.At
+		before := len(l.diags)
+		b := &kernelLoader{loader: l, spec: s, family: &model.Family{}, formats: formats}
+		b.load()
+		if len(l.diags) == before {
+			all = append(all, b.family)
+		}
+	}
+	slices.SortFunc(all, func(a, b *model.Family) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+type kernelLoader struct {
+	*loader
+	spec    *spec.Kernel
+	family  *model.Family
+	formats []*model.Format
+}
+
+func (b *kernelLoader) load() {
+	s, f := b.spec, b.family
+	if s.Kernel.Set() {
+		b.fileName(s.Kernel)
+	}
+	f.Name, f.Spec, f.Digest, f.Doc = s.Kernel.Value, s.At.File, s.Digest, strings.TrimSpace(s.Doc.Value)
+	f.Op, f.Class, f.Template = s.Op.Value, s.Class.Value, s.Template.Value
+	b.pos.set(f, "", s.At)
+	b.pickFormats()
+	f.Dims = map[string]model.Dim{}
+	for _, e := range s.Dims.Entries {
+		if !slices.Contains(dims, e.Value.Value) {
+			b.diags.Addf(e.Value.At, "dims.%s: no size is called %s%s; the sizes are %s", e.Name.Value, e.Value.Value, diag.Meant(e.Value.Value, dims), strings.Join(dims, ", "))
+			continue
+		}
+		f.Dims[e.Name.Value] = model.Dim(e.Value.Value)
+		if !s.Deal.Set() || slices.Contains(s.Deal.Names(), e.Name.Value) {
+			continue
+		}
+		b.diags.Addf(e.Name.At, "axis %s is dealt nowhere: its work would never be done; add it to deal", e.Name.Value)
+	}
+	names := map[string]bool{}
+	for _, a := range s.Args {
+		if names[a.Name.Value] {
+			b.diags.Addf(a.Name.At, "argument %s is given twice", a.Name.Value)
+		}
+		names[a.Name.Value] = true
+		pointer := strings.HasSuffix(a.Type.Value, "*")
+		if a.Out.Value && !pointer {
+			b.diags.Addf(a.Out.At, "argument %s is %s; only a pointer can be out", a.Name.Value, a.Type.Value)
+		}
+		f.Args = append(f.Args, model.Arg{Name: a.Name.Value, Type: a.Type.Value, Out: a.Out.Value, Doc: a.Doc.Value})
+	}
+	digits := map[string]bool{}
+	for _, d := range s.Digits {
+		if digits[d.Name.Value] {
+			b.diags.Addf(d.Name.At, "digit %s is declared twice", d.Name.Value)
+		}
+		digits[d.Name.Value] = true
+		switch {
+		case d.Open.Value && d.Radix.Set():
+			b.diags.Addf(d.Open.At, "digit %s has a radix and is open; one of the two is due", d.Name.Value)
+		case !d.Open.Value && !d.Radix.Set():
+			b.diags.Addf(d.At, "digit %s has no radix; give one, or say open: true for as many values as the shape needs", d.Name.Value)
+		}
+	}
+	variants := s.Variants.Names()
+	for _, e := range s.Variants.Entries {
+		b.variant(e, variants)
+	}
+}
+
+// pickFormats resolves the list of formats.
+func (b *kernelLoader) pickFormats() {
+	match := func(word string, f *model.Format) bool {
+		switch word {
+		case "blocks":
+			return f.InFile() && !f.Plain()
+		case "weights":
+			return f.InFile() && f.Name != "f64" && !strings.HasPrefix(f.Name, "i") || f.InFile() && strings.HasPrefix(f.Name, "iq")
+		}
+		return f.Name == word
+	}
+	var known []string
+	for _, f := range b.formats {
+		known = append(known, f.Name)
+	}
+	find := func(list []spec.Text) map[*model.Format]bool {
+		found := map[*model.Format]bool{}
+		for _, t := range list {
+			n := len(found)
+			for _, f := range b.formats {
+				if match(t.Value, f) {
+					found[f] = true
+				}
+			}
+			if len(found) == n {
+				b.diags.Addf(t.At, "formats: %s names no further format%s; allowed: blocks, weights, %s", t.Value, diag.Meant(t.Value, known), strings.Join(known, ", "))
+			}
+		}
+		return found
+	}
+	in, out := find(b.spec.Formats), find(b.spec.Except)
+	for _, f := range b.formats {
+		if in[f] && !out[f] {
+			b.family.Formats = append(b.family.Formats, f)
+		}
+	}
+}
+
+func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []string) {
+	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Switch: e.Value.Switch.Value}
+	b.pos.set(v, "", e.Name.At)
+	if s.Weights.Set() {
+		v.Weights = model.WeightLayout(s.Weights.Value)
+		if len(b.family.Formats) == 0 {
+			b.diags.Addf(s.Weights.At, "variant %s asks how weights lie, but the family has no formats", v.Name)
+		}
+	}
+	if strings.Contains(v.Switch, "{format}") && len(b.family.Formats) == 0 {
+		b.diags.Addf(s.Switch.At, "variant %s: {format} stands for a format's name, but the family has no formats", v.Name)
+	}
+	for _, d := range b.spec.Digits {
+		radix := d.Radix.Or(layout.Any)
+		v.Digits = append(v.Digits, layout.PlacedDigit{Name: d.Name.Value, Place: layout.Place(d.Place.Value), Radix: radix})
+	}
+	for _, r := range s.Radix.Entries {
+		i := slices.IndexFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == r.Name.Value })
+		switch {
+		case i < 0:
+			b.diags.Addf(r.Name.At, "variant %s: no digit is called %s%s; the digits are %s", v.Name, r.Name.Value, diag.Meant(r.Name.Value, digitNames(v.Digits)), strings.Join(digitNames(v.Digits), ", "))
+		case r.Value.Value < 1:
+			b.diags.Addf(r.Value.At, "variant %s: digit %s has radix %d; allowed: at least 1", v.Name, r.Name.Value, r.Value.Value)
+		default:
+			v.Digits[i].Radix = r.Value.Value
+		}
+	}
+	for _, name := range s.Deal.Names() {
+		if !slices.Contains(b.spec.Deal.Names(), name) {
+			b.diags.Addf(s.Deal.At, "variant %s deals axis %s, which the family does not have; its axes are %s", v.Name, name, strings.Join(b.spec.Deal.Names(), ", "))
+		}
+	}
+	for _, d := range b.spec.Deal.Entries {
+		for _, own := range s.Deal.Entries {
+			if own.Name.Value == d.Name.Value {
+				d = own
+			}
+		}
+		if _, known := b.family.Dims[d.Name.Value]; !known {
+			b.diags.Addf(d.Name.At, "deal: axis %s has no size; add it to dims", d.Name.Value)
+			continue
+		}
+		v.Deal = append(v.Deal, b.deal(v, d))
+	}
+	slices.SortFunc(v.Deal, func(x, y model.Deal) int { return cmp.Compare(x.Axis, y.Axis) })
+	shared := b.spec.Shared
+	if s.Shared != nil {
+		shared = s.Shared
+	}
+	if shared != nil {
+		v.Shared = model.Shared{FixedBytes: shared.Fixed.Or(0), Axis: shared.Axis.Value, PerBytes: shared.Per.Or(0)}
+		if shared.Per.Set() != shared.Axis.Set() {
+			b.diags.Addf(shared.At, "shared: per_bytes and axis go together")
+		} else if shared.Axis.Set() && !slices.Contains(b.spec.Deal.Names(), shared.Axis.Value) {
+			b.diags.Addf(shared.Axis.At, "shared: no axis is called %s; the axes are %s", shared.Axis.Value, strings.Join(b.spec.Deal.Names(), ", "))
+		}
+	}
+	v.Options = map[string]int{}
+	for _, list := range []spec.Map[spec.Int]{b.spec.Options, s.Options} {
+		for _, o := range list.Entries {
+			v.Options[o.Name.Value] = o.Value.Value
+		}
+	}
+	for _, t := range s.SameBits {
+		if !slices.Contains(variants, t.Value) || t.Value == v.Name {
+			b.diags.Addf(t.At, "same_bits: %s is no other variant; the variants are %s", t.Value, strings.Join(variants, ", "))
+		}
+		v.SameBits = append(v.SameBits, t.Value)
+	}
+	v.Ceiling = map[model.Dim]int{}
+	for _, c := range s.Ceiling.Entries {
+		if !slices.Contains(dims, c.Name.Value) {
+			b.diags.Addf(c.Name.At, "ceiling: no size is called %s; the sizes are %s", c.Name.Value, strings.Join(dims, ", "))
+		}
+		v.Ceiling[model.Dim(c.Name.Value)] = c.Value.Value
+		b.pos.set(v, "ceiling."+c.Name.Value, c.Value.At)
+	}
+	for _, r := range s.Routes {
+		b.route(v, r)
+	}
+	b.family.Variants = append(b.family.Variants, v)
+}
+
+func digitNames(digits []layout.PlacedDigit) []string {
+	var names []string
+	for _, d := range digits {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// deal resolves the dealing of an axis to strides.
+func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) model.Deal {
+	s, axis := e.Value, e.Name.Value
+	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Stride: map[string]int{}, Share: s.Share.Value}
+	known := func(t spec.Text) *layout.PlacedDigit {
+		for i := range v.Digits {
+			if v.Digits[i].Name == t.Value {
+				return &v.Digits[i]
+			}
+		}
+		b.diags.Addf(t.At, "deal.%s: no digit is called %s%s; the digits are %s", axis, t.Value, diag.Meant(t.Value, digitNames(v.Digits)), strings.Join(digitNames(v.Digits), ", "))
+		return nil
+	}
+	if (len(s.Over) > 0) == s.Stride.Set() && !s.Share.Set() {
+		b.diags.Addf(e.Name.At, "deal.%s: one of over and stride is due", axis)
+	}
+	stride := 1
+	for i, t := range s.Over {
+		p := known(t)
+		switch {
+		case p == nil:
+			return d
+		case p.Radix == layout.Any && i < len(s.Over)-1:
+			b.diags.Addf(t.At, "deal.%s: digit %s is open in variant %s, so nothing can come after it; put it last", axis, t.Value, v.Name)
+			return d
+		}
+		if d.Stride[t.Value] != 0 {
+			b.diags.Addf(t.At, "deal.%s: digit %s is given twice", axis, t.Value)
+		}
+		d.Stride[t.Value] = stride
+		stride *= p.Radix
+	}
+	for _, x := range s.Stride.Entries {
+		if known(x.Name) != nil {
+			d.Stride[x.Name.Value] = x.Value.Value
+		}
+	}
+	if s.Share.Set() {
+		if p := known(s.Share); p != nil && (!p.Place.Grid() || p.Radix != layout.Any) {
+			b.diags.Addf(s.Share.At, "deal.%s: digit %s cannot share the axis; an open digit of the grid can", axis, s.Share.Value)
+		}
+	}
+	if s.ElemsOf.Set() {
+		d.ByFmt = map[string]int{}
+		for _, x := range s.ElemsOf.Entries {
+			if !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Name == x.Name.Value }) {
+				b.diags.Addf(x.Name.At, "deal.%s.elems_of: %s is no format of the family", axis, x.Name.Value)
+			}
+			d.ByFmt[x.Name.Value] = x.Value.Value
+		}
+	}
+	return d
+}
+
+func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
+	r := model.Route{Arch: s.Arch.Or(0), Dim: model.Dim(s.Dim.Value), Above: int64(s.Above.Or(0)), UpTo: int64(s.UpTo.Or(0))}
+	if (s.Above.Set() || s.UpTo.Set()) != s.Dim.Set() {
+		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
+	}
+	for _, t := range s.Formats {
+		if !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Name == t.Value }) {
+			b.diags.Addf(t.At, "routes: %s is no format of the family", t.Value)
+		}
+		r.Formats = append(r.Formats, t.Value)
+	}
+	r.Why = strings.Join([]string{s.Figure.Value, s.Device.Value, s.Date.Value, s.Command.Value}, "; ")
+	v.Routes = append(v.Routes, r)
+}

@@ -1,0 +1,117 @@
+package spec
+
+import "github.com/minfer/minfer/gen/diag"
+
+// Kernel is specs/kernels/NAME.yaml: one kernel family, how it deals its work and which variants there are.
+type Kernel struct {
+	At     diag.Pos `yaml:"-"`
+	Digest string   `yaml:"-"`
+
+	Doc      Text               `yaml:"doc" jsonschema:"required" jsonschema_description:"The formula that the kernels compute, with shapes."`
+	Kernel   Text               `yaml:"kernel" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Name of the family; also the name of the file."`
+	Op       Text               `yaml:"op" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"The operation of the plan that the family serves."`
+	Class    Text               `yaml:"class" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Numeric class: kernels of different classes agree within a tolerance, not bit for bit."`
+	Template Text               `yaml:"template" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"The body: a template of gen/emit/cuda/templates, without its ending."`
+	Formats  []Text             `yaml:"formats" jsonschema_description:"Weight formats that the family is emitted for: names, 'blocks' for every format with a scale, 'weights' for every format that a file holds and that reads as a number. Left out when the op has no weight."`
+	Except   []Text             `yaml:"except" jsonschema_description:"Formats left out of formats."`
+	Dims     Map[Text]          `yaml:"dims" jsonschema:"required" jsonschema_description:"Which size of the shape each axis of the work runs over."`
+	Args     []KernelArg        `yaml:"args" jsonschema:"required" jsonschema_description:"The arguments, in order."`
+	Digits   []KernelDigit      `yaml:"digits" jsonschema:"required" jsonschema_description:"The digits of the dealing: where each lives and how many values it takes. Thread digits together make threadIdx.x, the first of them most significant."`
+	Deal     Map[KernelDeal]    `yaml:"deal" jsonschema:"required" jsonschema_description:"Which digits make the index of each axis. Every digit belongs to one axis."`
+	Shared   *KernelShared      `yaml:"shared" jsonschema_description:"Shared memory of a block."`
+	Options  Map[Int]           `yaml:"options" jsonschema_description:"Values that the template switches on, unless a variant says otherwise."`
+	Variants Map[KernelVariant] `yaml:"variants" jsonschema:"required" jsonschema_description:"The variants, the reference first. A gate tries them from the last to the first."`
+}
+
+// KernelArg is one argument.
+type KernelArg struct {
+	At diag.Pos `yaml:"-"`
+
+	Name Text `yaml:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name in the body; the plan binds it by this name."`
+	Type Text `yaml:"type" jsonschema:"required,enum=u8*,enum=i8*,enum=u16*,enum=i32*,enum=u32*,enum=f32*,enum=i32,enum=i64,enum=u32,enum=f32" jsonschema_description:"Type; a pointer is const unless out."`
+	Out  Bool `yaml:"out" jsonschema_description:"true: the kernel writes through the pointer."`
+	Doc  Text `yaml:"doc" jsonschema_description:"What it is, with its shape."`
+}
+
+// KernelDigit is one digit of a dealing.
+type KernelDigit struct {
+	At diag.Pos `yaml:"-"`
+
+	Name  Text `yaml:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the digit."`
+	Place Text `yaml:"at" jsonschema:"required,enum=grid.x,enum=grid.y,enum=grid.z,enum=thread,enum=loop,enum=slot" jsonschema_description:"Where it lives: an axis of the grid, part of the thread index, a loop of the thread, or an unrolled copy in it."`
+	Radix Int  `yaml:"radix" jsonschema:"minimum=1,maximum=4194304" jsonschema_description:"Number of values."`
+	Open  Bool `yaml:"open" jsonschema_description:"true instead of a radix: as many values as the shape needs (grid axes and loops)."`
+}
+
+// KernelDeal says which digits make the index of one axis.
+type KernelDeal struct {
+	At diag.Pos `yaml:"-"`
+
+	Elems   Int      `yaml:"elems" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Elements of the shape that one index stands for; 1 when left out."`
+	ElemsOf Map[Int] `yaml:"elems_of" jsonschema_description:"The same for single formats."`
+	Partial Bool     `yaml:"partial" jsonschema_description:"true: the body handles an extent that is no multiple of elems."`
+	Over    []Text   `yaml:"over" jsonschema_description:"The digits, fastest first: each has the product of the radices before it as stride."`
+	Stride  Map[Int] `yaml:"stride" jsonschema_description:"Instead of over: the stride of each digit."`
+	Share   Text     `yaml:"share" jsonschema_description:"A grid digit whose value b of n owns the contiguous run [N*b/n, N*(b+1)/n); the other digits count from its start."`
+}
+
+// KernelShared is the shared memory of a block.
+type KernelShared struct {
+	At diag.Pos `yaml:"-"`
+
+	Fixed Int  `yaml:"fixed_bytes" jsonschema:"minimum=0,maximum=1048576" jsonschema_description:"Bytes whatever the shape."`
+	Per   Int  `yaml:"per_bytes" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"Bytes for each index of axis, asked for at launch."`
+	Axis  Text `yaml:"axis" jsonschema_description:"The axis that per_bytes counts."`
+}
+
+// KernelVariant is one row of a family. What it leaves out it takes from the family.
+type KernelVariant struct {
+	At diag.Pos `yaml:"-"`
+
+	Doc      Text            `yaml:"doc" jsonschema_description:"What is different about it and why it is there."`
+	Weights  Text            `yaml:"weights" jsonschema:"enum=file,enum=padded" jsonschema_description:"How the weights must lie; file when left out."`
+	Radix    Map[Int]        `yaml:"radix" jsonschema_description:"Radices of digits, instead of the family's; a digit given one is no longer open."`
+	Deal     Map[KernelDeal] `yaml:"deal" jsonschema_description:"Dealings of axes, instead of the family's."`
+	Arch     Int             `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Least architecture that the body compiles for, compute capability times 10; the baseline when left out."`
+	Shared   *KernelShared   `yaml:"shared" jsonschema_description:"Shared memory of a block, instead of the family's."`
+	Options  Map[Int]        `yaml:"options" jsonschema_description:"Values that the template switches on."`
+	Switch   Text            `yaml:"switch" jsonschema:"pattern=^MINFER_[A-Z0-9_]*([{]format[}])?[A-Z0-9_]*$" jsonschema_description:"Environment variable that turns the variant off when set to 0; {format} stands for the format's name in capitals."`
+	SameBits []Text          `yaml:"same_bits" jsonschema_description:"Variants that must give the same bits wherever both are admitted."`
+	Ceiling  Map[Int]        `yaml:"ceiling" jsonschema_description:"The largest size of a dim that the variant covers, stated to be checked against the derived one."`
+	Routes   []KernelRoute   `yaml:"routes" jsonschema_description:"Where measurements put the variant before those listed above it. Left out: everywhere that it is admitted."`
+}
+
+// KernelRoute is one measured preference with its provenance.
+type KernelRoute struct {
+	At diag.Pos `yaml:"-"`
+
+	Formats []Text `yaml:"formats" jsonschema_description:"Formats that it holds for; all when left out."`
+	Arch    Int    `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Architecture that it holds for; all when left out."`
+	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context" jsonschema_description:"The size that decides."`
+	Above   Int    `yaml:"above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Preferred for sizes above this."`
+	UpTo    Int    `yaml:"up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Preferred for sizes up to this."`
+	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
+	Date    Text   `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
+	Command Text   `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
+	Figure  Text   `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+}
+
+// Device is specs/devices/NAME.yaml: what a class of GPUs allows.
+type Device struct {
+	At diag.Pos `yaml:"-"`
+
+	Doc               Text `yaml:"doc" jsonschema:"required" jsonschema_description:"What the class is and where its numbers come from."`
+	Device            Text `yaml:"device" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the class; also the name of the file."`
+	Arch              Int  `yaml:"arch" jsonschema:"required,minimum=50,maximum=200" jsonschema_description:"Compute capability times 10."`
+	Warp              Int  `yaml:"warp" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Threads of a warp."`
+	Threads           Int  `yaml:"threads" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Most threads of a block."`
+	GridX             Int  `yaml:"grid_x" jsonschema:"required,minimum=1,maximum=2147483647" jsonschema_description:"Most blocks along grid.x."`
+	GridY             Int  `yaml:"grid_y" jsonschema:"required,minimum=1,maximum=2147483647" jsonschema_description:"Most blocks along grid.y."`
+	GridZ             Int  `yaml:"grid_z" jsonschema:"required,minimum=1,maximum=2147483647" jsonschema_description:"Most blocks along grid.z."`
+	SharedStaticBytes Int  `yaml:"shared_static_bytes" jsonschema:"required,minimum=0,maximum=16777216" jsonschema_description:"Shared memory of a block that needs no opt-in."`
+	SharedBytes       Int  `yaml:"shared_bytes" jsonschema:"required,minimum=0,maximum=16777216" jsonschema_description:"Shared memory that a block may opt in to."`
+	SharedPerSMBytes  Int  `yaml:"shared_per_sm_bytes" jsonschema:"required,minimum=0,maximum=16777216" jsonschema_description:"Shared memory of a multiprocessor."`
+	RegistersPerSM    Int  `yaml:"registers_per_sm" jsonschema:"required,minimum=1,maximum=16777216" jsonschema_description:"32-bit registers of a multiprocessor."`
+	ThreadsPerSM      Int  `yaml:"threads_per_sm" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Resident threads of a multiprocessor."`
+	BlocksPerSM       Int  `yaml:"blocks_per_sm" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Resident blocks of a multiprocessor."`
+}
