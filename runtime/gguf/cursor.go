@@ -24,7 +24,7 @@ func (c *cursor) fail(kind error, field, value string, offset int, format string
 // take gives the next n bytes.
 func (c *cursor) take(field string, n int) ([]byte, error) {
 	if n > c.left() {
-		return nil, c.fail(ErrTruncated, field, "", c.at, "it takes %d bytes and the file has %d left", n, c.left())
+		return nil, c.fail(ErrTruncated, field, "", c.at, "it takes %d bytes and the file has %d left: it is incomplete or damaged", n, c.left())
 	}
 	b := c.data[c.at : c.at+n : c.at+n]
 	c.at += n
@@ -55,7 +55,7 @@ func (c *cursor) count(field string, minBytes int, most uint64) (uint64, error) 
 		return 0, err
 	}
 	if room := uint64(c.left() / minBytes); n > room {
-		return 0, c.fail(ErrCount, field, fmt.Sprint(n), at, "the %d bytes left in the file hold %d at most", c.left(), room)
+		return 0, c.fail(ErrCount, field, fmt.Sprint(n), at, "the %d bytes left in the file hold %d at most: it is incomplete or damaged", c.left(), room)
 	}
 	if n > most {
 		return 0, c.fail(ErrCount, field, fmt.Sprint(n), at, "at most %d are read", most)
@@ -71,7 +71,7 @@ func (c *cursor) bytes(field string) ([]byte, error) {
 		return nil, err
 	}
 	if n > uint64(c.left()) {
-		return nil, c.fail(ErrCount, field+": length", fmt.Sprint(n), at, "the file has %d bytes left", c.left())
+		return nil, c.fail(ErrCount, field+": length", fmt.Sprint(n), at, "the file has %d bytes left: it is incomplete or damaged", c.left())
 	}
 	return c.take(field, int(n))
 }
