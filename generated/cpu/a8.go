@@ -83,3 +83,25 @@ func dotQ8A8(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeA8 rounds src to blocks of a8: d = max|x| / 127, codes x over the stored scale to nearest, ties to even.
+// dst is len(src)/32 blocks of 40 bytes. A number that is not finite makes a scale of its block so.
+func quantizeA8(dst []byte, src []float32) {
+	checkRow("a8", len(src), len(dst), 32, 40)
+	for ; len(src) > 0; dst, src = dst[40:], src[32:] {
+		b := (*[40]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [40]byte{}
+		var total int32
+		d := numeric.AbsMax(x[:]) / 127
+		stored := numeric.ToF16(d)
+		binary.LittleEndian.PutUint16(b[0:], stored)
+		d = numeric.F16(stored)
+		for l := range 32 {
+			q := numeric.RoundEven(numeric.Quotient(x[l], d), -127, 127)
+			b[l+4] = byte(q)
+			total += int32(q)
+		}
+		binary.LittleEndian.PutUint32(b[36:], uint32(total))
+	}
+}

@@ -53,3 +53,12 @@ func dotF32BF16(w []byte, x []float32) float32 {
 	}
 	return float32(acc)
 }
+
+// quantizeBF16 rounds src to bf16, to nearest with ties to even.
+func quantizeBF16(dst []byte, src []float32) {
+	checkRow("bf16", len(src), len(dst), 1, 2)
+	for i, x := range src {
+		b := dst[2*i:][:2:2]
+		binary.LittleEndian.PutUint16(b, numeric.ToBF16(x))
+	}
+}

@@ -18,7 +18,7 @@ type Kernels struct {
 	DotF32 func(w []byte, x []float32) float32
 	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers.
 	DotQ8 func(w, x []byte) float32
-	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme.
+	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
 }
 
@@ -26,11 +26,11 @@ type Kernels struct {
 func For(t format.Type) (Kernels, bool) {
 	switch t {
 	case format.BF16:
-		return Kernels{Dequantize: dequantizeBF16, DotF32: dotF32BF16}, true
+		return Kernels{Dequantize: dequantizeBF16, DotF32: dotF32BF16, Quantize: quantizeBF16}, true
 	case format.F16:
-		return Kernels{Dequantize: dequantizeF16, DotF32: dotF32F16}, true
+		return Kernels{Dequantize: dequantizeF16, DotF32: dotF32F16, Quantize: quantizeF16}, true
 	case format.F32:
-		return Kernels{Dequantize: dequantizeF32, DotF32: dotF32F32}, true
+		return Kernels{Dequantize: dequantizeF32, DotF32: dotF32F32, Quantize: quantizeF32}, true
 	case format.F64:
 		return Kernels{Dequantize: dequantizeF64, DotF32: dotF32F64}, true
 	case format.I16:
@@ -62,25 +62,25 @@ func For(t format.Type) (Kernels, bool) {
 	case format.MXFP4:
 		return Kernels{Dequantize: dequantizeMXFP4, DotF32: dotF32MXFP4, DotQ8: dotQ8MXFP4}, true
 	case format.Q2K:
-		return Kernels{Dequantize: dequantizeQ2K, DotF32: dotF32Q2K, DotQ8: dotQ8Q2K}, true
+		return Kernels{Dequantize: dequantizeQ2K, DotF32: dotF32Q2K, DotQ8: dotQ8Q2K, Quantize: quantizeQ2K}, true
 	case format.Q3K:
-		return Kernels{Dequantize: dequantizeQ3K, DotF32: dotF32Q3K, DotQ8: dotQ8Q3K}, true
+		return Kernels{Dequantize: dequantizeQ3K, DotF32: dotF32Q3K, DotQ8: dotQ8Q3K, Quantize: quantizeQ3K}, true
 	case format.Q4_0:
-		return Kernels{Dequantize: dequantizeQ4_0, DotF32: dotF32Q4_0, DotQ8: dotQ8Q4_0}, true
+		return Kernels{Dequantize: dequantizeQ4_0, DotF32: dotF32Q4_0, DotQ8: dotQ8Q4_0, Quantize: quantizeQ4_0}, true
 	case format.Q4_1:
-		return Kernels{Dequantize: dequantizeQ4_1, DotF32: dotF32Q4_1, DotQ8: dotQ8Q4_1}, true
+		return Kernels{Dequantize: dequantizeQ4_1, DotF32: dotF32Q4_1, DotQ8: dotQ8Q4_1, Quantize: quantizeQ4_1}, true
 	case format.Q4K:
-		return Kernels{Dequantize: dequantizeQ4K, DotF32: dotF32Q4K, DotQ8: dotQ8Q4K}, true
+		return Kernels{Dequantize: dequantizeQ4K, DotF32: dotF32Q4K, DotQ8: dotQ8Q4K, Quantize: quantizeQ4K}, true
 	case format.Q5_0:
-		return Kernels{Dequantize: dequantizeQ5_0, DotF32: dotF32Q5_0, DotQ8: dotQ8Q5_0}, true
+		return Kernels{Dequantize: dequantizeQ5_0, DotF32: dotF32Q5_0, DotQ8: dotQ8Q5_0, Quantize: quantizeQ5_0}, true
 	case format.Q5_1:
-		return Kernels{Dequantize: dequantizeQ5_1, DotF32: dotF32Q5_1, DotQ8: dotQ8Q5_1}, true
+		return Kernels{Dequantize: dequantizeQ5_1, DotF32: dotF32Q5_1, DotQ8: dotQ8Q5_1, Quantize: quantizeQ5_1}, true
 	case format.Q5K:
-		return Kernels{Dequantize: dequantizeQ5K, DotF32: dotF32Q5K, DotQ8: dotQ8Q5K}, true
+		return Kernels{Dequantize: dequantizeQ5K, DotF32: dotF32Q5K, DotQ8: dotQ8Q5K, Quantize: quantizeQ5K}, true
 	case format.Q6K:
-		return Kernels{Dequantize: dequantizeQ6K, DotF32: dotF32Q6K, DotQ8: dotQ8Q6K}, true
+		return Kernels{Dequantize: dequantizeQ6K, DotF32: dotF32Q6K, DotQ8: dotQ8Q6K, Quantize: quantizeQ6K}, true
 	case format.Q8_0:
-		return Kernels{Dequantize: dequantizeQ8_0, DotF32: dotF32Q8_0, DotQ8: dotQ8Q8_0}, true
+		return Kernels{Dequantize: dequantizeQ8_0, DotF32: dotF32Q8_0, DotQ8: dotQ8Q8_0, Quantize: quantizeQ8_0}, true
 	case format.Q8_1:
 		return Kernels{Dequantize: dequantizeQ8_1, DotF32: dotF32Q8_1, DotQ8: dotQ8Q8_1}, true
 	case format.Q8K:
@@ -98,6 +98,19 @@ const (
 	ActivationBlockElems = format.A8Elems
 	ActivationBlockBytes = format.A8Bytes
 )
+
+// QuantizeActivations rounds a row of activations to a8 blocks. len(src) is a multiple of ActivationBlockElems.
+func QuantizeActivations(dst []byte, src []float32) { quantizeA8(dst, src) }
+
+// DequantizeActivations is the values that the blocks of a row of activations stand for.
+func DequantizeActivations(dst []float32, src []byte) { dequantizeA8(dst, src) }
+
+// putBits ors n bits of v into b at a bit address, little endian.
+func putBits(b []byte, bit, n int, v uint64) {
+	for i := range n {
+		b[(bit+i)/8] |= byte(v>>i&1) << ((bit + i) % 8)
+	}
+}
 
 // checkRow panics unless a row of elems elements is bytes long.
 func checkRow(name string, elems, bytes, blockElems, blockBytes int) {

@@ -53,3 +53,12 @@ func dotF32F16(w []byte, x []float32) float32 {
 	}
 	return float32(acc)
 }
+
+// quantizeF16 rounds src to f16, to nearest with ties to even.
+func quantizeF16(dst []byte, src []float32) {
+	checkRow("f16", len(src), len(dst), 1, 2)
+	for i, x := range src {
+		b := dst[2*i:][:2:2]
+		binary.LittleEndian.PutUint16(b, numeric.ToF16(x))
+	}
+}

@@ -52,3 +52,12 @@ func dotF32F32(w []byte, x []float32) float32 {
 	}
 	return float32(acc)
 }
+
+// quantizeF32 rounds src to f32, to nearest with ties to even.
+func quantizeF32(dst []byte, src []float32) {
+	checkRow("f32", len(src), len(dst), 1, 4)
+	for i, x := range src {
+		b := dst[4*i:][:4:4]
+		binary.LittleEndian.PutUint32(b, math.Float32bits(x))
+	}
+}

@@ -177,3 +177,45 @@ func dotQ8Q2K(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ2K rounds src to blocks of q2_K: scale and offset of least squared error among 1 candidates, rounded to d*sc and dmin*m, then codes to nearest.
+// dst is len(src)/256 blocks of 84 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ2K(dst []byte, src []float32) {
+	checkRow("q2_K", len(src), len(dst), 256, 84)
+	for ; len(src) > 0; dst, src = dst[84:], src[256:] {
+		b := (*[84]byte)(dst)
+		x := (*[256]float32)(src)
+		*b = [84]byte{}
+		// Scales as numbers, one for each run of 16 elements.
+		var scales, offsets [16]float32
+		for h := range 2 {
+			for j := range 4 {
+				for k := range 2 {
+					scales[8*h+2*j+k], offsets[8*h+2*j+k] = numeric.FitScaleOffset(x[128*h+32*j+16*k:][:16], 3, 0)
+				}
+			}
+		}
+		// The block's own, as stored: the greatest takes the last integer.
+		dBits := numeric.ToF16(numeric.AbsMax(scales[:]) / 15)
+		binary.LittleEndian.PutUint16(b[80:], dBits)
+		d := numeric.F16(dBits)
+		dminBits := numeric.ToF16(numeric.AbsMax(offsets[:]) / 15)
+		binary.LittleEndian.PutUint16(b[82:], dminBits)
+		dmin := numeric.F16(dminBits)
+		for h := range 2 {
+			for j := range 4 {
+				for k := range 2 {
+					sc, m := numeric.NestScaleOffset(x[128*h+32*j+16*k:][:16], scales[8*h+2*j+k], offsets[8*h+2*j+k], d, dmin, 15, 15, 3)
+					b[8*h+2*j+k] |= byte(m) << (4)
+					offset := dmin * float32(m)
+					b[8*h+2*j+k] |= byte(sc)
+					inverse := numeric.Reciprocal(d * float32(sc))
+					for l := range 16 {
+						q := numeric.RoundEven((x[128*h+32*j+16*k+l]+offset)*inverse, 0, 3)
+						b[32*h+16*k+l+16] |= byte(q) << (2 * j)
+					}
+				}
+			}
+		}
+	}
+}

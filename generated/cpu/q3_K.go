@@ -195,3 +195,46 @@ func dotQ8Q3K(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ3K rounds src to blocks of q3_K: the scale of least squared error among 1 candidates, rounded to d*sc, then codes to nearest.
+// dst is len(src)/256 blocks of 110 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ3K(dst []byte, src []float32) {
+	checkRow("q3_K", len(src), len(dst), 256, 110)
+	for ; len(src) > 0; dst, src = dst[110:], src[256:] {
+		b := (*[110]byte)(dst)
+		x := (*[256]float32)(src)
+		*b = [110]byte{}
+		// Scales as numbers, one for each run of 16 elements.
+		var scales [16]float32
+		for h := range 2 {
+			for j1 := range 2 {
+				for j0 := range 2 {
+					for k := range 2 {
+						scales[8*h+4*j1+2*j0+k] = numeric.FitScale(x[128*h+64*j1+32*j0+16*k:][:16], -4, 3, 0)
+					}
+				}
+			}
+		}
+		// The block's own, as stored: the greatest takes the last integer.
+		dBits := numeric.ToF16(numeric.Extreme(scales[:]) / -32)
+		binary.LittleEndian.PutUint16(b[108:], dBits)
+		d := numeric.F16(dBits)
+		for h := range 2 {
+			for j1 := range 2 {
+				for j0 := range 2 {
+					for k := range 2 {
+						sc := numeric.NestScale(x[128*h+64*j1+32*j0+16*k:][:16], scales[8*h+4*j1+2*j0+k], d, -32, 31, -4, 3)
+						b[4*j1+2*j0+k+96] |= byte((sc+32)&0xf) << (4 * h)
+						b[2*j0+k+104] |= byte(((sc+32)>>4)&3) << (4*h + 2*j1)
+						inverse := numeric.Reciprocal(d * float32(sc))
+						for l := range 16 {
+							q := numeric.RoundEven(x[128*h+64*j1+32*j0+16*k+l]*inverse, -4, 3)
+							b[32*h+16*k+l+32] |= byte((q+4)&3) << (4*j1 + 2*j0)
+							b[16*k+l] |= byte(((q+4)>>2)&1) << (4*h + 2*j1 + j0)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -87,3 +87,23 @@ func dotQ8Q4_0(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ4_0 rounds src to blocks of q4_0: d = (x of the greatest magnitude) / -8, codes x times the reciprocal to nearest, ties up.
+// dst is len(src)/32 blocks of 18 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ4_0(dst []byte, src []float32) {
+	checkRow("q4_0", len(src), len(dst), 32, 18)
+	for ; len(src) > 0; dst, src = dst[18:], src[32:] {
+		b := (*[18]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [18]byte{}
+		d := numeric.Extreme(x[:]) / -8
+		binary.LittleEndian.PutUint16(b[0:], numeric.ToF16(d))
+		inverse := numeric.Reciprocal(d)
+		for hi := range 2 {
+			for l := range 16 {
+				q := numeric.Floor(float32(x[16*hi+l]*inverse)+8.5, 15)
+				b[l+2] |= byte(q&0xf) << (4 * hi)
+			}
+		}
+	}
+}

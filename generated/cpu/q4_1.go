@@ -92,3 +92,25 @@ func dotQ8Q4_1(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ4_1 rounds src to blocks of q4_1: d = (max - min) / 15, m = min, codes x times the reciprocal to nearest, ties up.
+// dst is len(src)/32 blocks of 20 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ4_1(dst []byte, src []float32) {
+	checkRow("q4_1", len(src), len(dst), 32, 20)
+	for ; len(src) > 0; dst, src = dst[20:], src[32:] {
+		b := (*[20]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [20]byte{}
+		m, most := numeric.MinMax(x[:])
+		d := (most - m) / 15
+		binary.LittleEndian.PutUint16(b[2:], numeric.ToF16(m))
+		binary.LittleEndian.PutUint16(b[0:], numeric.ToF16(d))
+		inverse := numeric.Reciprocal(d)
+		for hi := range 2 {
+			for l := range 16 {
+				q := numeric.Floor(float32((x[16*hi+l]-m)*inverse)+0.5, 15)
+				b[l+4] |= byte(q) << (4 * hi)
+			}
+		}
+	}
+}

@@ -95,3 +95,24 @@ func dotQ8Q5_0(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ5_0 rounds src to blocks of q5_0: d = (x of the greatest magnitude) / -16, codes x times the reciprocal to nearest, ties up.
+// dst is len(src)/32 blocks of 22 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ5_0(dst []byte, src []float32) {
+	checkRow("q5_0", len(src), len(dst), 32, 22)
+	for ; len(src) > 0; dst, src = dst[22:], src[32:] {
+		b := (*[22]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [22]byte{}
+		d := numeric.Extreme(x[:]) / -16
+		binary.LittleEndian.PutUint16(b[0:], numeric.ToF16(d))
+		inverse := numeric.Reciprocal(d)
+		for hi := range 2 {
+			for l := range 16 {
+				q := numeric.Floor(float32(x[16*hi+l]*inverse)+16.5, 31)
+				b[l+6] |= byte(q&0xf) << (4 * hi)
+				putBits(b[:], 16*hi+l+16, 1, uint64(q>>4))
+			}
+		}
+	}
+}

@@ -100,3 +100,26 @@ func dotQ8Q5_1(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ5_1 rounds src to blocks of q5_1: d = (max - min) / 31, m = min, codes x times the reciprocal to nearest, ties up.
+// dst is len(src)/32 blocks of 24 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ5_1(dst []byte, src []float32) {
+	checkRow("q5_1", len(src), len(dst), 32, 24)
+	for ; len(src) > 0; dst, src = dst[24:], src[32:] {
+		b := (*[24]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [24]byte{}
+		m, most := numeric.MinMax(x[:])
+		d := (most - m) / 31
+		binary.LittleEndian.PutUint16(b[2:], numeric.ToF16(m))
+		binary.LittleEndian.PutUint16(b[0:], numeric.ToF16(d))
+		inverse := numeric.Reciprocal(d)
+		for hi := range 2 {
+			for l := range 16 {
+				q := numeric.Floor(float32((x[16*hi+l]-m)*inverse)+0.5, 31)
+				b[l+8] |= byte(q&0xf) << (4 * hi)
+				putBits(b[:], 16*hi+l+32, 1, uint64(q>>4))
+			}
+		}
+	}
+}

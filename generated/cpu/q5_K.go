@@ -259,3 +259,48 @@ func dotQ8Q5K(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ5K rounds src to blocks of q5_K: scale and offset of least squared error among 9 candidates, rounded to d*sc and dmin*m, then codes to nearest.
+// dst is len(src)/256 blocks of 176 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ5K(dst []byte, src []float32) {
+	checkRow("q5_K", len(src), len(dst), 256, 176)
+	for ; len(src) > 0; dst, src = dst[176:], src[256:] {
+		b := (*[176]byte)(dst)
+		x := (*[256]float32)(src)
+		*b = [176]byte{}
+		// Scales as numbers, one for each run of 32 elements.
+		var scales, offsets [8]float32
+		for a := range 2 {
+			for j := range 2 {
+				for hi := range 2 {
+					scales[4*a+2*j+hi], offsets[4*a+2*j+hi] = numeric.FitScaleOffset(x[128*a+64*j+32*hi:][:32], 31, 8)
+				}
+			}
+		}
+		// The block's own, as stored: the greatest takes the last integer.
+		dBits := numeric.ToF16(numeric.AbsMax(scales[:]) / 63)
+		binary.LittleEndian.PutUint16(b[0:], dBits)
+		d := numeric.F16(dBits)
+		dminBits := numeric.ToF16(numeric.AbsMax(offsets[:]) / 63)
+		binary.LittleEndian.PutUint16(b[2:], dminBits)
+		dmin := numeric.F16(dminBits)
+		for a := range 2 {
+			for j := range 2 {
+				for hi := range 2 {
+					sc, m := numeric.NestScaleOffset(x[128*a+64*j+32*hi:][:32], scales[4*a+2*j+hi], offsets[4*a+2*j+hi], d, dmin, 63, 63, 31)
+					b[4*a+2*j+hi+8] |= byte(m&0xf) << (4 * a)
+					b[2*j+hi+8] |= byte((m>>4)&3) << (2*a + 4)
+					offset := dmin * float32(m)
+					b[8*a+2*j+hi+4] |= byte(sc & 0xf)
+					b[2*j+hi+4] |= byte((sc>>4)&3) << (2*a + 4)
+					inverse := numeric.Reciprocal(d * float32(sc))
+					for l := range 32 {
+						q := numeric.RoundEven((x[128*a+64*j+32*hi+l]+offset)*inverse, 0, 31)
+						b[64*a+32*j+l+48] |= byte(q&0xf) << (4 * hi)
+						b[l+16] |= byte((q>>4)&1) << (4*a + 2*j + hi)
+					}
+				}
+			}
+		}
+	}
+}

@@ -142,3 +142,45 @@ func dotQ8Q6K(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ6K rounds src to blocks of q6_K: the scale of least squared error among 19 candidates, rounded to d*sc, then codes to nearest.
+// dst is len(src)/256 blocks of 210 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ6K(dst []byte, src []float32) {
+	checkRow("q6_K", len(src), len(dst), 256, 210)
+	for ; len(src) > 0; dst, src = dst[210:], src[256:] {
+		b := (*[210]byte)(dst)
+		x := (*[256]float32)(src)
+		*b = [210]byte{}
+		// Scales as numbers, one for each run of 16 elements.
+		var scales [16]float32
+		for h := range 2 {
+			for g1 := range 2 {
+				for g0 := range 2 {
+					for k := range 2 {
+						scales[8*h+4*g1+2*g0+k] = numeric.FitScale(x[128*h+64*g1+32*g0+16*k:][:16], -32, 31, 9)
+					}
+				}
+			}
+		}
+		// The block's own, as stored: the greatest takes the last integer.
+		dBits := numeric.ToF16(numeric.Extreme(scales[:]) / -128)
+		binary.LittleEndian.PutUint16(b[208:], dBits)
+		d := numeric.F16(dBits)
+		for h := range 2 {
+			for g1 := range 2 {
+				for g0 := range 2 {
+					for k := range 2 {
+						sc := numeric.NestScale(x[128*h+64*g1+32*g0+16*k:][:16], scales[8*h+4*g1+2*g0+k], d, -128, 127, -32, 31)
+						b[8*h+4*g1+2*g0+k+192] = byte(sc)
+						inverse := numeric.Reciprocal(d * float32(sc))
+						for l := range 16 {
+							q := numeric.RoundEven(x[128*h+64*g1+32*g0+16*k+l]*inverse, -32, 31)
+							b[64*h+32*g0+16*k+l] |= byte((q+32)&0xf) << (4 * g1)
+							b[32*h+16*k+l+128] |= byte(((q+32)>>4)&3) << (4*g1 + 2*g0)
+						}
+					}
+				}
+			}
+		}
+	}
+}

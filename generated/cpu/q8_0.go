@@ -81,3 +81,21 @@ func dotQ8Q8_0(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// quantizeQ8_0 rounds src to blocks of q8_0: d = max|x| / 127, codes x times the reciprocal to nearest, ties away from zero.
+// dst is len(src)/32 blocks of 34 bytes. A number that is not finite makes a scale of its block so.
+func quantizeQ8_0(dst []byte, src []float32) {
+	checkRow("q8_0", len(src), len(dst), 32, 34)
+	for ; len(src) > 0; dst, src = dst[34:], src[32:] {
+		b := (*[34]byte)(dst)
+		x := (*[32]float32)(src)
+		*b = [34]byte{}
+		d := numeric.AbsMax(x[:]) / 127
+		binary.LittleEndian.PutUint16(b[0:], numeric.ToF16(d))
+		inverse := numeric.Reciprocal(d)
+		for l := range 32 {
+			q := numeric.RoundAway(x[l]*inverse, -127, 127)
+			b[l+2] = byte(q)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func (w *fileWriter) kernels() (entry, error) {
 		{"Quantize", "quantize", w.quantize},
 	}
 	for _, s := range steps {
-		if s.field == "DotQ8" && !w.hasDotQ8() || s.field == "Quantize" {
+		if s.field == "DotQ8" && !w.hasDotQ8() || s.field == "Quantize" && w.format.Encode == nil && !roundsPlain(w.format) {
 			continue
 		}
 		fn := s.prefix + name
@@ -240,8 +240,6 @@ func (w *fileWriter) dotQ8(fn string) error {
 	return nil
 }
 
-func (w *fileWriter) quantize(fn string) error { return nil }
-
 func tablesSource(t *tables) string {
 	var b strings.Builder
 	b.WriteString(emit.Marker("specs/formats"))
@@ -272,7 +270,7 @@ type Kernels struct {
 	DotF32 func(w []byte, x []float32) float32
 	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers.
 	DotQ8 func(w, x []byte) float32
-	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme.
+	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
 }
 
@@ -314,6 +312,13 @@ func DequantizeActivations(dst []float32, src []byte) { %s(dst, src) }
 		}
 	}
 	b.WriteString(`
+// putBits ors n bits of v into b at a bit address, little endian.
+func putBits(b []byte, bit, n int, v uint64) {
+	for i := range n {
+		b[(bit+i)/8] |= byte(v>>i&1) << ((bit + i) % 8)
+	}
+}
+
 // checkRow panics unless a row of elems elements is bytes long.
 func checkRow(name string, elems, bytes, blockElems, blockBytes int) {
 	if elems%blockElems != 0 || bytes != elems/blockElems*blockBytes {
