@@ -1,0 +1,217 @@
+// Package cpu runs graphs on the CPU with the kernels generated from the format specs: portable Go, parallel over the
+// rows of matrices and the heads of attention by a fixed set of goroutines.
+//
+// Numerics. Products with a block-quantized weight take 8-bit activations (class q8) or f32 ones (class f32), as loaded;
+// weights that are plain numbers (f32, f16, bf16) always take f32 activations. Sums within RMSNorm are float64. Softmax
+// and the sums of attention are f32, online over blocks of positions. Rotary angles are reduced in float64. Each
+// number is computed by one worker in one order, so results are the same bits for any number of threads, any batch and
+// any way of calling Forward.
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	kernels "github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+func init() {
+	device.Register("cpu", func(arg string) (device.Device, error) {
+		if arg != "" {
+			return nil, fmt.Errorf("device \"cpu:%s\": the cpu has no number, use \"cpu\" and a number of threads", arg)
+		}
+		return Device{}, nil
+	})
+}
+
+// DefaultBatch is the number of tokens computed at a time where a session does not say.
+const DefaultBatch = 256
+
+// maxThreads bounds LoadOptions.Threads: a number beyond it is a slip, not a wish.
+const maxThreads = 1024
+
+// Device is the CPU.
+type Device struct{}
+
+// Name implements device.Device.
+func (Device) Name() string { return "cpu" }
+
+// Load implements device.Device. It reads the weights through once, so that a model that the system has to fetch from
+// disk is there before the first token, and starts the worker goroutines.
+func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (device.Model, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	precision, err := device.ParsePrecision(string(o.Precision))
+	if err != nil {
+		return nil, err
+	}
+	threads := o.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if threads < 0 || threads > maxThreads {
+		return nil, fmt.Errorf("%d threads are outside 1 to %d", o.Threads, maxThreads)
+	}
+	m := &model{graph: g, matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
+	m.slots, m.slotOf = g.Slots()
+	for _, o := range g.Ops {
+		if err := m.prepare(o, precision); err != nil {
+			return nil, err
+		}
+	}
+	if err := touch(ctx, g, o.Progress); err != nil {
+		return nil, err
+	}
+	m.pool = newPool(threads)
+	return m, nil
+}
+
+// touch reads a byte of every page of the weights.
+func touch(ctx context.Context, g *op.Graph, progress func(done, total int64)) error {
+	const stretch = 8 << 20
+	page := os.Getpagesize()
+	total, done := g.WeightBytes(), int64(0)
+	var sink byte
+	for _, w := range g.Weights() {
+		for lo := 0; lo < len(w.Data); lo += stretch {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			hi := min(lo+stretch, len(w.Data))
+			for i := lo; i < hi; i += page {
+				sink ^= w.Data[i]
+			}
+			done += int64(hi - lo)
+			if progress != nil {
+				progress(done, total)
+			}
+		}
+	}
+	runtime.KeepAlive(sink)
+	return nil
+}
+
+// model implements device.Model.
+type model struct {
+	graph    *op.Graph
+	slots    []op.Slot
+	slotOf   []int
+	matrices map[*op.Weight]*matrix   // of Embed and MatMul
+	vectors  map[*op.Weight][]float32 // of RMSNorm and biases, dequantized
+	routes   []device.Route
+	pool     *pool
+}
+
+// matrix is a weight with the kernels that read it.
+type matrix struct {
+	*op.Weight
+	rowBytes   int
+	dequantize func(dst []float32, src []byte)
+	dotQ8      func(w, x []byte) float32 // nil in class f32
+}
+
+func (m *matrix) row(r int) []byte { return m.Data[r*m.rowBytes:][:m.rowBytes:m.rowBytes] }
+
+// dotF32 is the product of two rows of f32.
+var dotF32 = func() func(w []byte, x []float32) float32 {
+	k, ok := kernels.For(format.F32)
+	if !ok || k.DotF32 == nil {
+		panic("BUG: no generated kernel for f32")
+	}
+	return k.DotF32
+}()
+
+// prepare picks the kernels for the weights of an operation.
+func (m *model) prepare(o op.Op, precision device.Precision) error {
+	switch o := o.(type) {
+	case op.Embed:
+		k, err := m.matrix(o.Table, device.F32)
+		if err != nil {
+			return err
+		}
+		m.route(k, "dequantize", device.F32, "rows are gathered, nothing is multiplied")
+	case op.MatMul:
+		k, err := m.matrix(o.Weight, precision)
+		if err != nil {
+			return err
+		}
+		switch {
+		case k.dotQ8 != nil:
+			m.route(k, "dot-q8", device.Q8, "activations are rounded to 8 bits, once for each input")
+		case k.Type == format.F32:
+			m.route(k, "dot-f32", device.F32, "the weight is f32")
+		case precision == device.Q8:
+			m.route(k, "dequantize, dot-f32", device.F32, "the weight is plain numbers: f32 activations, at either precision")
+		default:
+			m.route(k, "dequantize, dot-f32", device.F32, "f32 activations were asked for")
+		}
+		if o.Bias != nil {
+			return m.vector(o.Bias)
+		}
+	case op.RMSNorm:
+		return m.vector(o.Weight)
+	case op.RoPE, op.KVAppend, op.Attend, op.SiLUMul, op.Add, op.Select:
+	default:
+		return fmt.Errorf("the cpu device does not know the operation %s", op.Name(o))
+	}
+	return nil
+}
+
+// matrix finds the kernels of a weight; a table that serves both ends of a model gets those of both.
+func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error) {
+	k, ok := kernels.For(w.Type)
+	if !ok || k.Dequantize == nil {
+		return nil, fmt.Errorf("%s: the cpu device has no kernel for %s", w.Name, w.TypeName())
+	}
+	known := m.matrices[w]
+	if known == nil {
+		known = &matrix{Weight: w, rowBytes: w.RowBytes(), dequantize: k.Dequantize}
+		m.matrices[w] = known
+	}
+	if precision == device.Q8 && k.DotQ8 != nil {
+		if w.Cols%kernels.ActivationBlockElems != 0 {
+			return nil, fmt.Errorf("%s %s [%d, %d]: rows are not whole blocks of %d activations; load with f32 precision",
+				w.Name, w.TypeName(), w.Rows, w.Cols, kernels.ActivationBlockElems)
+		}
+		known.dotQ8 = k.DotQ8
+	}
+	return known, nil
+}
+
+func (m *model) vector(w *op.Weight) error {
+	k, ok := kernels.For(w.Type)
+	if !ok || k.Dequantize == nil {
+		return fmt.Errorf("%s: the cpu device has no kernel for %s", w.Name, w.TypeName())
+	}
+	if m.vectors[w] == nil {
+		v := make([]float32, w.Cols)
+		k.Dequantize(v, w.Data)
+		m.vectors[w] = v
+	}
+	return nil
+}
+
+func (m *model) route(k *matrix, kernel string, class device.Precision, why string) {
+	m.routes = append(m.routes, device.Route{Weight: k.Name, Format: k.TypeName(), Rows: k.Rows, Cols: k.Cols,
+		Kernel: kernel, Class: string(class), Why: why})
+}
+
+// Routes implements device.Model.
+func (m *model) Routes() []device.Route { return m.routes }
+
+// Close implements device.Model.
+func (m *model) Close() error {
+	if m.pool == nil {
+		return errors.New("model closed twice")
+	}
+	m.pool.close()
+	m.pool = nil
+	return nil
+}

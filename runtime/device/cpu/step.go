@@ -1,0 +1,215 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	kernels "github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+// base is what the steps of one Value share. Items are rows unless a step says otherwise.
+type base struct {
+	s     *session
+	out   op.Value
+	width int
+	rows  op.Rows
+}
+
+func (s *session) base(out op.Value) base {
+	info := s.model.graph.Values[out]
+	return base{s, out, info.Width, info.Rows}
+}
+
+func (b *base) rowSet() op.Rows { return b.rows }
+
+// rowGrain is how many numbers of light work a worker takes at a time: some tens of microseconds.
+const rowGrain = 1 << 14
+
+func (b *base) split(rows int) (items, grain int) { return rows, max(1, rowGrain/b.width) }
+
+// embedStep gathers rows of the token table.
+type embedStep struct {
+	base
+	table *matrix
+}
+
+func (st *embedStep) run(_, lo, hi int) {
+	for r := lo; r < hi; r++ {
+		out := st.s.row(st.out, r)
+		st.table.dequantize(out, st.table.row(int(st.s.tokens[r])))
+		st.s.check(st.out, r, out, 0)
+	}
+}
+
+// normStep is op.RMSNorm. The sum of squares is float64: it neither overflows nor loses small elements.
+type normStep struct {
+	base
+	in     op.Value
+	weight []float32 // as long as a group
+	eps    float64
+}
+
+func (st *normStep) run(_, lo, hi int) {
+	for r := lo; r < hi; r++ {
+		in, out := st.s.row(st.in, r), st.s.row(st.out, r)
+		for i := 0; i < len(in); i += len(st.weight) {
+			rmsNorm(out[i:][:len(st.weight)], in[i:][:len(st.weight)], st.weight, st.eps)
+		}
+	}
+}
+
+func rmsNorm(out, in, weight []float32, eps float64) {
+	var sum float64
+	for _, x := range in {
+		sum += float64(x) * float64(x)
+	}
+	scale := float32(1 / math.Sqrt(sum/float64(len(in))+eps))
+	for i, x := range in {
+		out[i] = x * scale * weight[i]
+	}
+}
+
+// quantizeStep rounds a Value to activation blocks.
+type quantizeStep struct{ base }
+
+func (st *quantizeStep) run(_, lo, hi int) {
+	for r := lo; r < hi; r++ {
+		in := st.s.row(st.out, r)
+		rowBytes := quantizedBytes(len(in))
+		out := st.s.quantized[r*rowBytes:][:rowBytes]
+		kernels.QuantizeActivations(out, in)
+		for b := 0; b*kernels.ActivationBlockBytes < len(out); b++ {
+			if d := binary.LittleEndian.Uint16(out[b*kernels.ActivationBlockBytes:]); d&0x7c00 == 0x7c00 {
+				st.report(r, b, in[b*kernels.ActivationBlockElems:][:kernels.ActivationBlockElems])
+				break
+			}
+		}
+	}
+}
+
+// report names the element that made the scale of its block leave f16.
+func (st *quantizeStep) report(row, block int, in []float32) {
+	for i, x := range in {
+		if x-x != 0 {
+			st.s.fail(st.out, row, block*len(in)+i, "")
+			return
+		}
+	}
+	largest := 0
+	for i, x := range in {
+		if math.Abs(float64(x)) > math.Abs(float64(in[largest])) {
+			largest = i
+		}
+	}
+	st.s.fail(st.out, row, block*len(in)+largest,
+		fmt.Sprintf("%g is past what activations of 8 bits can hold; use %s precision", in[largest], device.F32))
+}
+
+// ropeStep is op.RoPE.
+type ropeStep struct {
+	base
+	in      op.Value
+	headDim int
+	rotary  *op.Rotary
+	table   table
+}
+
+func (st *ropeStep) run(_, lo, hi int) {
+	pairs := st.rotary.Dims / 2
+	for r := lo; r < hi; r++ {
+		p := (st.s.len + r) * pairs
+		sin, cos := st.table.sin[p:][:pairs], st.table.cos[p:][:pairs]
+		in, out := st.s.row(st.in, r), st.s.row(st.out, r)
+		for h := 0; h < len(in); h += st.headDim {
+			x, y := in[h:][:st.headDim], out[h:][:st.headDim]
+			if st.rotary.Pairing == op.Adjacent {
+				for i := range pairs {
+					y[2*i], y[2*i+1] = turn(x[2*i], x[2*i+1], sin[i], cos[i])
+				}
+			} else {
+				for i := range pairs {
+					y[i], y[i+pairs] = turn(x[i], x[i+pairs], sin[i], cos[i])
+				}
+			}
+			copy(y[2*pairs:], x[2*pairs:])
+		}
+	}
+}
+
+func turn(a, b, sin, cos float32) (float32, float32) { return a*cos - b*sin, a*sin + b*cos }
+
+// elementwise is the split of steps over single elements. An item is a stretch of up to stretchElems of a row.
+type elementwise struct{ base }
+
+const stretchElems = 2048
+
+func (e *elementwise) split(rows int) (items, grain int) {
+	return rows * e.stretches(), 1 + (rowGrain/8)/min(e.width, stretchElems)
+}
+
+func (e *elementwise) stretches() int { return (e.width + stretchElems - 1) / stretchElems }
+
+// stretch gives the row of an item and the range of its elements.
+func (e *elementwise) stretch(item int) (row, lo, hi int) {
+	n := e.stretches()
+	lo = item % n * stretchElems
+	return item / n, lo, min(lo+stretchElems, e.width)
+}
+
+// siluStep is op.SiLUMul.
+type siluStep struct {
+	base
+	gate, up op.Value
+}
+
+func (st *siluStep) split(rows int) (items, grain int) { return (&elementwise{st.base}).split(rows) }
+
+func (st *siluStep) run(_, lo, hi int) {
+	e := elementwise{st.base}
+	for item := lo; item < hi; item++ {
+		r, a, b := e.stretch(item)
+		gate, up, out := st.s.row(st.gate, r)[a:b], st.s.row(st.up, r)[a:b], st.s.row(st.out, r)[a:b]
+		for i, x := range gate {
+			out[i] = silu(x) * up[i]
+		}
+		st.s.check(st.out, r, out, a)
+	}
+}
+
+// silu is x * sigmoid(x). exp overflows for very negative x: x/inf is then the right -0.
+func silu(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }
+
+// addStep is op.Add.
+type addStep struct {
+	base
+	a, b op.Value
+}
+
+func (st *addStep) split(rows int) (items, grain int) { return (&elementwise{st.base}).split(rows) }
+
+func (st *addStep) run(_, lo, hi int) {
+	e := elementwise{st.base}
+	for item := lo; item < hi; item++ {
+		r, from, to := e.stretch(item)
+		a, b, out := st.s.row(st.a, r)[from:to], st.s.row(st.b, r)[from:to], st.s.row(st.out, r)[from:to]
+		for i, x := range a {
+			out[i] = x + b[i]
+		}
+		st.s.check(st.out, r, out, from)
+	}
+}
+
+// selectStep is op.Select.
+type selectStep struct {
+	base
+	in op.Value
+}
+
+func (st *selectStep) run(_, lo, hi int) {
+	for r := lo; r < hi; r++ {
+		copy(st.s.row(st.out, r), st.s.row(st.in, st.s.wanted[r]))
+	}
+}
