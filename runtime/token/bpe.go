@@ -66,6 +66,9 @@ type bpe struct {
 	bytes  [256]int32 // the token of each byte, noToken where the vocabulary lacks it
 	merges map[uint64]merge
 	words  map[string]int32 // words that are not merged but looked up, by their bytes; nil unless merges are ignored
+	// spelled are the markers that merges make, with the tokens of their bytes, which text becomes instead: a marker is
+	// recognized before merging or not at all.
+	spelled map[int32][]int32
 	// absent is written for a byte that has no token; noToken drops the byte.
 	absent    int32
 	splitters []splitFunc
@@ -130,12 +133,28 @@ func readBPE(r *metaReader, v *vocabulary, pre *preTokenizer) (t *bpe, made func
 	if pre.ignoreMerges {
 		t.words = make(map[string]int32, len(v.texts))
 		for id, text := range v.texts {
-			if text != "" {
+			if text != "" && v.types[id] == Normal {
 				t.words[unspell(text)] = int32(id)
 			}
 		}
 	}
 	return t, func(id int32) bool { return results[id] }
+}
+
+// spellMarkers fills t.spelled, once the types of v are settled.
+func (t *bpe) spellMarkers(v *vocabulary, made func(int32) bool) {
+	for i := range v.texts {
+		id := int32(i)
+		if !v.special(id) || !made(id) {
+			continue
+		}
+		if t.spelled == nil {
+			t.spelled = map[int32][]int32{}
+		}
+		for _, b := range []byte(unspell(v.texts[id])) {
+			t.spelled[id] = append(t.spelled[id], t.bytes[b])
+		}
+	}
 }
 
 // lacking returns the bytes of UTF-8 text that have no token. Bytes that only code points unassigned so far begin with
@@ -214,6 +233,12 @@ func (t *bpe) word(s string, out []int32, w *bpeSession) []int32 {
 		ids = t.mergeByHeap(ids, w)
 	}
 	for _, id := range ids {
+		if bytes, ok := t.spelled[id]; ok {
+			for _, id := range bytes {
+				out = t.appendSymbol(out, id)
+			}
+			continue
+		}
 		out = t.appendSymbol(out, id)
 	}
 	if cacheable {

@@ -7,7 +7,7 @@ const escapedSpace = "\u2581"
 
 // spm merges the characters of a whole text by the scores of the tokens they make.
 type spm struct {
-	ids    map[string]int32
+	v      *vocabulary
 	scores []float64
 	bytes  [256]int32 // what a byte of text without a token becomes
 }
@@ -17,7 +17,7 @@ func readSPM(r *metaReader, v *vocabulary) *spm {
 		r.fail(keyScores, "a vocabulary of the model %q needs the score of each token", modelSPM)
 		return nil
 	}
-	t := &spm{ids: v.ids, scores: v.scores}
+	t := &spm{v: v, scores: v.scores}
 	for b := range 256 {
 		id, ok := v.byteToken(byte(b))
 		if !ok {
@@ -32,6 +32,20 @@ func readSPM(r *metaReader, v *vocabulary) *spm {
 		t.bytes[b] = id
 	}
 	return t
+}
+
+// find returns the token that text becomes. Markers and byte tokens are not found by their text: a marker is recognized
+// before merging or not at all.
+func (t *spm) find(text string) (int32, bool) {
+	id, ok := t.v.ids[text]
+	if !ok {
+		return noToken, false
+	}
+	switch t.v.types[id] {
+	case Control, Unknown, Byte:
+		return noToken, false
+	}
+	return id, true
 }
 
 // spmPair is a pair of neighbouring symbols whose text is a token. Scores of equal height are taken from the left.
@@ -104,7 +118,7 @@ func (t *spm) encodeEscaped(s string, out []int32, w *spmSession) []int32 {
 			return spmPair{}, false
 		}
 		l, size := symbols[left], symbols[left].sizeBytes+symbols[right].sizeBytes
-		id, ok := t.ids[s[l.at:l.at+size]]
+		id, ok := t.find(s[l.at : l.at+size])
 		if !ok {
 			return spmPair{}, false
 		}
@@ -137,7 +151,7 @@ func (t *spm) encodeEscaped(s string, out []int32, w *spmSession) []int32 {
 
 	for i := int32(0); i >= 0; i = symbols[i].next {
 		text := s[symbols[i].at : symbols[i].at+symbols[i].sizeBytes]
-		if id, ok := t.ids[text]; ok {
+		if id, ok := t.find(text); ok {
 			out = append(out, id)
 			continue
 		}

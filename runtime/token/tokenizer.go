@@ -80,6 +80,7 @@ func New(meta *gguf.Meta) (*Tokenizer, error) {
 		return nil, r.err
 	}
 	if t.bpe != nil {
+		t.bpe.spellMarkers(v, made)
 		// An unknown token that is also an end or a start would make the model stop or begin anew in the middle of text.
 		if v.unknown != noToken && v.unknown != v.bos && !v.ends[v.unknown] {
 			t.bpe.absent = v.unknown
