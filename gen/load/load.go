@@ -45,7 +45,7 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 	}
 	for _, f := range set.Formats {
 		before := len(l.diags)
-		if m := l.format(f); len(l.diags) == before {
+		if m := l.format(f); len(l.diags) == before && !f.Faulty {
 			catalog.Formats = append(catalog.Formats, m)
 		}
 	}
@@ -111,7 +111,7 @@ func (l *loader) format(s *spec.Format) *model.Format {
 	switch {
 	case s.Activation.Value && s.ID.Set():
 		l.diags.Addf(s.ID.At, "ggml_id: an activation format is in no file and has no ggml_id; leave out one of activation and ggml_id")
-	case !s.Activation.Value && !s.ID.Set():
+	case !s.Activation.Value && !s.ID.Set() && !s.Faulty:
 		l.diags.Addf(s.Format.At, "key ggml_id is missing; the type number in GGUF files is due (or activation: true for a format that no file holds)")
 	}
 	if s.Block == nil || !s.Format.Set() {
@@ -304,7 +304,9 @@ func (sc *scope) code(e spec.Entry[spec.Code]) *model.Code {
 	case inline:
 		planes = []spec.Plane{s.Plane}
 	case len(planes) == 0:
-		sc.diags.Addf(e.Name.At, "%s: it reads nothing; give it from and bits, or planes", what)
+		if !sc.spec.Faulty {
+			sc.diags.Addf(e.Name.At, "%s: it reads nothing; give it from and bits, or planes", what)
+		}
 		return nil
 	}
 	for i, p := range planes {
@@ -330,6 +332,9 @@ func (sc *scope) plane(c *model.Code, i int, p spec.Plane, what string) {
 	sc.pos.set(c, planePart(i, "base"), p.Base.At)
 	sc.pos.set(c, planePart(i, "stride"), p.Stride.At)
 	missing := func(key, due string) {
+		if sc.spec.Faulty {
+			return // it may be there, refused or misspelt
+		}
 		sc.diags.Addf(cmp.Or(p.At, sc.pos.At(c, "")), "%s: key %s is missing; %s is due", what, key, due)
 	}
 	out := model.Plane{Bits: p.Bits.Value, Shared: p.Shared.Value, Layout: layout.Affine{Base: p.Base.Value, Stride: make([]int, len(sc.seg.Shape))}}
@@ -421,7 +426,7 @@ func (sc *scope) then(c *model.Code, s *spec.Then, what string) {
 		if t.Table == nil {
 			if !sc.tried[s.Table.Value] {
 				var names []string
-				for name := range sc.tables {
+				for name := range sc.tried {
 					names = append(names, name)
 				}
 				slices.Sort(names)

@@ -11,7 +11,7 @@ import (
 
 // table parses a codebook; nil after a diagnostic.
 func (l *loader) table(s *spec.Table) *model.Table {
-	if !s.Table.Set() || !s.Entries.Set() || !s.Width.Set() || !s.Bits.Set() || !s.HexDigits.Set() || !s.Words.Set() {
+	if s.Faulty {
 		return nil // said by spec
 	}
 	before := len(l.diags)

@@ -326,7 +326,11 @@ func (d *decoder) integer(n ast.Node, r rules, path string) (int, bool) {
 		return refuse("%s is not allowed: readers of YAML disagree on _ in a number; write %s", clip(raw), clip(strings.ReplaceAll(raw, "_", "")))
 	case strings.HasPrefix(raw, "+"):
 		return refuse("%s is not allowed; write %s", clip(raw), clip(raw[1:]))
-	case raw == "-0" || len(digits) > 1 && digits[0] == '0':
+	case raw == "-0":
+		return refuse("-0 is not allowed; write 0")
+	case strings.ContainsAny(digits, "xXoObB"):
+		return refuse("%s is not allowed: readers of YAML disagree on it; write a decimal integer", clip(raw))
+	case len(digits) > 1 && digits[0] == '0':
 		return refuse("%s is not allowed: readers of YAML disagree on a leading 0 (octal or not); write a decimal integer without it", clip(raw))
 	case !integerPattern.MatchString(raw):
 		return refuse("%s is no decimal integer; %s is due", describe(n), expected(reflect.ValueOf(Int{}), r))
@@ -396,7 +400,7 @@ func expected(v reflect.Value, r rules) string {
 	case Int:
 		switch {
 		case r.min == math.MinInt32 && r.max == math.MaxInt32:
-			return "an integer"
+			return "an integer of 32 bits"
 		case r.max == math.MaxInt32:
 			return fmt.Sprintf("an integer of at least %d", r.min)
 		}

@@ -46,7 +46,7 @@ var kinds = []kind{
 		}
 	}},
 	{"formats/tables", Table{}, func(file string, data []byte, set *Set, diags *diag.List) {
-		if t := parse[Table](file, data, diags); t != nil {
+		if t := ParseTable(file, data, diags); t != nil {
 			set.Tables = append(set.Tables, t)
 		}
 	}},
@@ -57,7 +57,7 @@ var kinds = []kind{
 	}},
 	{"kernels", Kernel{}, func(file string, data []byte, set *Set, diags *diag.List) {
 		if k := parse[Kernel](file, data, diags); k != nil {
-			k.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
+			k.Digest = digest(data)
 			set.Kernels = append(set.Kernels, k)
 		}
 	}},
@@ -120,8 +120,10 @@ func folders() []string {
 
 // ParseFormat parses one format spec; nil when it has no usable document.
 func ParseFormat(file string, data []byte, diags *diag.List) *Format {
+	before := len(*diags)
 	f := parse[Format](file, data, diags)
 	if f != nil {
+		f.Faulty = len(*diags) > before
 		f.Digest = digest(data)
 	}
 	return f
@@ -129,7 +131,12 @@ func ParseFormat(file string, data []byte, diags *diag.List) *Format {
 
 // ParseTable parses one codebook spec; nil when it has no usable document.
 func ParseTable(file string, data []byte, diags *diag.List) *Table {
-	return parse[Table](file, data, diags)
+	before := len(*diags)
+	t := parse[Table](file, data, diags)
+	if t != nil {
+		t.Faulty = len(*diags) > before
+	}
+	return t
 }
 
 func parse[T any](file string, data []byte, diags *diag.List) *T {

@@ -71,7 +71,7 @@ func leafSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{
 			Type: "object", MinProperties: &one, MaxProperties: &one,
 			PropertyNames:        &jsonschema.Schema{Pattern: namePattern.String()},
-			AdditionalProperties: &jsonschema.Schema{Type: "integer"},
+			AdditionalProperties: &jsonschema.Schema{Type: "integer", Minimum: "1"},
 		}
 	}
 	if !isMap(t) {

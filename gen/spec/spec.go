@@ -10,14 +10,15 @@ import "github.com/minfer/minfer/gen/diag"
 // Format is specs/formats/NAME.yaml: how one weight or activation format packs numbers into a block.
 type Format struct {
 	At     diag.Pos `yaml:"-"`
-	Digest string   `yaml:"-"` // SHA-256 of the file, in hex
+	Digest string   `yaml:"-"` // SHA-256 of the text, in hex
+	Faulty bool     `yaml:"-"` // a diagnostic says what is wrong; what could not be decoded is unset
 
 	Doc        Text         `yaml:"doc" jsonschema_description:"What the format stores, as a formula of its codes, and where it comes from."`
 	Format     Text         `yaml:"format" jsonschema:"required,pattern=^[a-z][a-zA-Z0-9_]*$" jsonschema_description:"ggml's type name; also the name of the file."`
 	ID         Int          `yaml:"ggml_id" jsonschema:"minimum=0,maximum=65535" jsonschema_description:"The type number in GGUF files. Required, except for an activation format, which no file holds."`
 	Activation Bool         `yaml:"activation" jsonschema_description:"true: made at run time from activations, in no file; then there is no ggml_id."`
 	Block      *Block       `yaml:"block" jsonschema:"required" jsonschema_description:"The size of a block."`
-	Shape      []Pair       `yaml:"shape" jsonschema_description:"The digits of an element's index, most significant first; the radices multiply to the number of elements. Left out when a block is one element."`
+	Shape      []Pair       `yaml:"shape" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"The digits of an element's index, most significant first; the radices multiply to the number of elements. Left out when a block is one element."`
 	Fields     Map[Field]   `yaml:"fields" jsonschema:"required" jsonschema_description:"The parts of a block. They tile it: no gap, no overlap (unless padded)."`
 	Codes      Map[Code]    `yaml:"codes" jsonschema_description:"Everything stored as bits: weights, scales, mins, indices, signs."`
 	Segments   []Segment    `yaml:"segments" jsonschema_description:"Instead of shape: consecutive runs of elements with digits and codes of their own."`
@@ -81,7 +82,7 @@ type Segment struct {
 	At diag.Pos `yaml:"-"`
 
 	Elems Int       `yaml:"elems" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Elements of the segment."`
-	Shape []Pair    `yaml:"shape" jsonschema_description:"The digits of an element's index in the segment, most significant first."`
+	Shape []Pair    `yaml:"shape" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"The digits of an element's index in the segment, most significant first."`
 	Codes Map[Code] `yaml:"codes" jsonschema_description:"Codes of this segment, beside the common ones."`
 }
 
@@ -89,19 +90,19 @@ type Segment struct {
 type ValueLists struct {
 	At diag.Pos `yaml:"-"`
 
-	Scale  []Text `yaml:"scale" jsonschema_description:"Factors of the scale."`
-	Weight []Text `yaml:"weight" jsonschema:"required" jsonschema_description:"Factors of the weight."`
-	Bias   []Text `yaml:"bias" jsonschema_description:"Added to the weight before scaling."`
-	Minus  []Text `yaml:"minus" jsonschema_description:"Factors of what is subtracted."`
-	Plus   []Text `yaml:"plus" jsonschema_description:"Factors of what is added."`
+	Scale  []Text `yaml:"scale" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Factors of the scale."`
+	Weight []Text `yaml:"weight" jsonschema:"required,pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Factors of the weight."`
+	Bias   []Text `yaml:"bias" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Added to the weight before scaling."`
+	Minus  []Text `yaml:"minus" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Factors of what is subtracted."`
+	Plus   []Text `yaml:"plus" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Factors of what is added."`
 }
 
 // Sum says what a redundant stored sum holds.
 type Sum struct {
 	At diag.Pos `yaml:"-"`
 
-	Of    Text   `yaml:"of" jsonschema:"required" jsonschema_description:"The code that is summed."`
-	Times []Text `yaml:"times" jsonschema_description:"Codes that the sum is multiplied by."`
+	Of    Text   `yaml:"of" jsonschema:"required,pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"The code that is summed."`
+	Times []Text `yaml:"times" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"Codes that the sum is multiplied by."`
 }
 
 // EncodeLists is a rounding scheme.
@@ -110,15 +111,16 @@ type EncodeLists struct {
 
 	Fit    Text   `yaml:"fit" jsonschema:"required,enum=absmax,enum=extreme,enum=minmax" jsonschema_description:"How the scale follows from the numbers: absmax divides the greatest magnitude by the code's greatest number; extreme divides the number of greatest magnitude, with its sign, by the code's least number; minmax spans from the least to the greatest number."`
 	Round  Text   `yaml:"round" jsonschema:"required,enum=even,enum=away,enum=half_up" jsonschema_description:"How x/scale becomes a code: to nearest with ties to even, ties away from zero, or floor(x + 1/2)."`
-	Code   Text   `yaml:"code" jsonschema:"required" jsonschema_description:"The code chosen for each element."`
-	Scale  []Text `yaml:"scale" jsonschema:"required" jsonschema_description:"The scale: one code, or the block's and then the sub-block's."`
-	Offset []Text `yaml:"offset" jsonschema_description:"The offset (minmax only): one code, or the block's and then the sub-block's."`
+	Code   Text   `yaml:"code" jsonschema:"required,pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"The code chosen for each element."`
+	Scale  []Text `yaml:"scale" jsonschema:"required,pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"The scale: one code, or the block's and then the sub-block's."`
+	Offset []Text `yaml:"offset" jsonschema:"pattern=^[a-zA-Z_][a-zA-Z0-9_]*$" jsonschema_description:"The offset (minmax only): one code, or the block's and then the sub-block's."`
 	Search Int    `yaml:"search" jsonschema:"minimum=0,maximum=64" jsonschema_description:"Neighbouring scales tried for the least squared error; 0 when left out."`
 }
 
 // Table is specs/formats/tables/NAME.yaml: a codebook.
 type Table struct {
-	At diag.Pos `yaml:"-"`
+	At     diag.Pos `yaml:"-"`
+	Faulty bool     `yaml:"-"` // a diagnostic says what is wrong; what could not be decoded is unset
 
 	Doc       Text `yaml:"doc" jsonschema_description:"What the table holds and where it comes from."`
 	Table     Text `yaml:"table" jsonschema:"required,pattern=^[a-z][a-zA-Z0-9_]*$" jsonschema_description:"Name of the table; also the name of the file."`
