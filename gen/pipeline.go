@@ -10,7 +10,9 @@ import (
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/emit/cpu"
+	"github.com/minfer/minfer/gen/emit/cuda"
 	"github.com/minfer/minfer/gen/emit/format"
+	"github.com/minfer/minfer/gen/emit/gate"
 	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
@@ -23,6 +25,8 @@ import (
 var emitters = []emit.Emitter{
 	format.Emitter{}, // generated/format: ids, sizes and block types
 	cpu.Emitter{},    // generated/cpu: kernels in portable Go
+	cuda.Emitter{},   // generated/cuda: GPU kernels and the headers that they include
+	gate.Emitter{},   // generated/gate: which kernel may run a shape
 	schema.Emitter{}, // generated/schema: JSON Schema of the specs, for editors
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -21,7 +22,7 @@ const (
 	Min      Kind = "min"      // dim >= Value
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // device architecture >= Value
-	Weights  Kind = "weights"  // weight layout == Layout
+	Weights  Kind = "weights"  // weight layout == Layout, whose blocks take Value bytes
 	Shared   Kind = "shared"   // Fixed + Per*ceil(dim/Elems) <= shared memory of a block
 )
 
@@ -70,7 +71,7 @@ func (t Term) Name() string {
 	case Shared:
 		return "SharedBytes"
 	}
-	return "Weights"
+	return "BlockBytes"
 }
 
 // Camel turns kv_heads into KvHeads.
@@ -142,7 +143,7 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		if v.Weights != model.LayoutFile {
 			why = "the body's wide loads need blocks on 16-byte addresses"
 		}
-		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Chain: why})
+		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(lower.Place(f, v.Weights).BlockBytes), Chain: why})
 		add(Term{Kind: Multiple, Source: Block, Dim: model.Cols, Value: int64(f.Elems), Chain: "a row is whole " + f.Name + " blocks"})
 	}
 	g := v.Geometry(f)

@@ -29,11 +29,14 @@ var rules = []func(*checker){
 	encodeWorks,
 }
 
-// Prove checks every format of a catalog.
+// Prove checks every format of a catalog, then every kernel, whose proof rests on the formats'.
 func Prove(c *model.Catalog, pos *load.Positions) diag.List {
 	var diags diag.List
 	for _, f := range c.Formats {
 		diags.Add(Format(f, pos))
+	}
+	if len(diags) == 0 {
+		diags.Add(Kernels(c, pos))
 	}
 	return diags
 }

@@ -1,0 +1,347 @@
+// Package cuda emits the GPU kernels: for each kernel family and format one .cu file from the family's template, and for
+// each format a header that decodes its units. Bodies are written by hand, once, in templates/; everything in them that a
+// spec decides (index expressions, bounds, launch limits, decoders, signatures) is printed from the model.
+package cuda
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+
+	"github.com/minfer/minfer/gen/bound"
+	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+)
+
+//go:embed templates vocabulary
+var sources embed.FS
+
+// Emitter emits folder cuda.
+type Emitter struct{}
+
+// Name implements emit.Emitter.
+func (Emitter) Name() string { return "cuda" }
+
+// dir is the folder of the emitted sources.
+const dir = "cuda"
+
+// Emit implements emit.Emitter.
+func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
+	e := &emitter{catalog: c, units: map[unitKey]bool{}}
+	bodies, err := template.New("").Funcs(sprig.HermeticTxtFuncMap()).ParseFS(sources, "templates/*.cu.tmpl")
+	if err != nil {
+		return nil, err
+	}
+	var files []emit.File
+	for _, fam := range c.Families {
+		body := bodies.Lookup(fam.Template + ".cu.tmpl")
+		if body == nil {
+			return nil, fmt.Errorf("%s: template %s is not in gen/emit/cuda/templates", fam.Spec, fam.Template)
+		}
+		formats := fam.Formats
+		if len(formats) == 0 {
+			formats = []*model.Format{nil}
+		}
+		for _, f := range formats {
+			data, err := e.kernels(body, fam, f)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, emit.File{Path: path.Join(dir, model.SourceFile(fam, f)), Data: data})
+		}
+	}
+	headers, err := e.headers()
+	if err != nil {
+		return nil, err
+	}
+	shared, err := copied()
+	if err != nil {
+		return nil, err
+	}
+	return append(append(files, headers...), shared...), nil
+}
+
+// copied is the hand-written headers, which every kernel includes.
+func copied() (files []emit.File, err error) {
+	for _, pattern := range []string{"vocabulary/*.cuh", "vocabulary/*.hpp", "templates/*.cuh"} {
+		names, _ := fs.Glob(sources, pattern)
+		for _, name := range names {
+			data, err := fs.ReadFile(sources, name)
+			if err != nil {
+				return nil, err
+			}
+			data = append([]byte(emit.Marker("gen/emit/cuda/"+name)), data...)
+			files = append(files, emit.File{Path: path.Join(dir, path.Base(name)), Data: data})
+		}
+	}
+	return files, nil
+}
+
+// unitKey is a decoder that some kernel needs.
+type unitKey struct {
+	f      *model.Format
+	layout model.WeightLayout
+	elems  int
+}
+
+type emitter struct {
+	catalog *model.Catalog
+	units   map[unitKey]bool
+}
+
+// headers writes the decoders, one file for each format.
+func (e *emitter) headers() (files []emit.File, err error) {
+	for _, f := range e.catalog.Formats {
+		var keys []unitKey
+		for k := range e.units {
+			if k.f == f {
+				keys = append(keys, k)
+			}
+		}
+		if len(keys) == 0 {
+			continue
+		}
+		slices.SortFunc(keys, func(a, b unitKey) int {
+			return strings.Compare(unitName(a.f, a.layout, a.elems), unitName(b.f, b.layout, b.elems))
+		})
+		var b bytes.Buffer
+		b.WriteString(emit.Marker(f.Spec) + "#pragma once\n#include \"decode.cuh\"\n")
+		if f.InFile() && !f.Plain() {
+			b.WriteString("#include \"a8.cuh\"\n")
+		}
+		for _, k := range keys {
+			text, err := "", error(nil)
+			if f.Plain() {
+				text, err = plain(f, k.elems)
+			} else {
+				text, err = decode(f, k.layout, k.elems)
+			}
+			if err != nil {
+				return nil, err
+			}
+			b.WriteString("\n" + text)
+		}
+		files = append(files, emit.File{Path: path.Join(dir, f.Name+".cuh"), Data: b.Bytes()})
+	}
+	return files, nil
+}
+
+// view is what a template sees of a family for one format.
+type view struct {
+	Family   *model.Family
+	Format   *model.Format
+	Variants []kernelView
+}
+
+// kernelView is what a template sees of one variant.
+type kernelView struct {
+	*model.Variant
+	Symbol  string
+	Threads int
+	Unit    string // struct of a unit; "" without weights
+	Elems   int    // of a unit
+	emitter *emitter
+	family  *model.Family
+	format  *model.Format
+	geo     *layout.Geometry
+	terms   []bound.Term
+}
+
+func (e *emitter) kernels(body *template.Template, fam *model.Family, f *model.Format) ([]byte, error) {
+	v := view{Family: fam, Format: f}
+	for _, variant := range fam.Variants {
+		v.Variants = append(v.Variants, e.view(fam, variant, f))
+	}
+	if e.activations() != nil {
+		e.units[unitKey{e.activations(), model.LayoutFile, 32}] = true
+	}
+	var b bytes.Buffer
+	b.WriteString(e.header(&v))
+	if err := body.Execute(&b, &v); err != nil {
+		return nil, fmt.Errorf("%s: %w", fam.Spec, err)
+	}
+	return tidy(b.Bytes()), nil
+}
+
+// tidy drops trailing blanks and runs of empty lines.
+func tidy(b []byte) []byte {
+	var out []string
+	for _, line := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
+		line = strings.TrimRight(line, " ")
+		if line == "" && len(out) > 0 && out[len(out)-1] == "" {
+			continue
+		}
+		out = append(out, line)
+	}
+	return []byte(strings.Join(out, "\n") + "\n")
+}
+
+// activations is the format of 8-bit activations.
+func (e *emitter) activations() *model.Format {
+	for _, f := range e.catalog.Formats {
+		if !f.InFile() {
+			return f
+		}
+	}
+	return nil
+}
+
+func (e *emitter) view(fam *model.Family, v *model.Variant, f *model.Format) kernelView {
+	k := kernelView{Variant: v, Symbol: model.Symbol(fam, f, v), emitter: e, family: fam, format: f, geo: v.Geometry(f), terms: bound.Derive(fam, v, f, e.catalog.Base())}
+	k.Threads = k.geo.Threads()
+	if f != nil {
+		for i := range k.geo.Axes {
+			if d := &k.geo.Axes[i]; fam.Dims[d.Axis] == model.Cols {
+				k.Elems = d.Elems
+				k.Unit = unitName(f, v.Weights, d.Elems)
+				e.units[unitKey{f, v.Weights, d.Elems}] = true
+			}
+		}
+	}
+	return k
+}
+
+// header introduces a file.
+func (e *emitter) header(v *view) string {
+	var b strings.Builder
+	b.WriteString(emit.Marker(v.Family.Spec))
+	title := v.Family.Name
+	if v.Format != nil {
+		title += " of " + v.Format.Name
+	}
+	b.WriteString(emit.Comment(title + ": " + v.Family.Doc))
+	b.WriteString("//\n")
+	for _, k := range v.Variants {
+		fmt.Fprintf(&b, "// %s: %s\n", k.Symbol, strings.Join(strings.Fields(k.Doc), " "))
+		for i := range k.geo.Axes {
+			d := &k.geo.Axes[i]
+			reach := "every " + string(v.Family.Dims[d.Axis])
+			if c, bounded := k.geo.Ceiling(d); bounded && d.Share < 0 {
+				reach = fmt.Sprintf("%ss 0..%d: %s = %d %s", d.Axis, c-1, k.geo.Chain(d), c*d.Elems, v.Family.Dims[d.Axis])
+			}
+			fmt.Fprintf(&b, "//   %s = %s covers %s\n", d.Axis, k.geo.Index(d, func(p layout.PlacedDigit) string { return p.Name }), reach)
+		}
+	}
+	fmt.Fprintf(&b, "// spec %s\n", v.Family.Digest)
+	b.WriteString("#include \"minfer.cuh\"\n#include \"reduce.cuh\"\n")
+	if v.Format != nil {
+		fmt.Fprintf(&b, "#include \"%s.cuh\"\n", v.Format.Name)
+	}
+	return b.String()
+}
+
+// Params is the kernel's signature.
+func (k kernelView) Params() string {
+	types := map[string]string{"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i32": "int", "u32": "unsigned", "i64": "long long", "f32": "float"}
+	var parts []string
+	for _, a := range k.family.Args {
+		base, pointer := strings.CutSuffix(a.Type, "*")
+		t := types[base]
+		if pointer {
+			t += "*"
+			if !a.Out {
+				t = "const " + t
+			}
+			t += " __restrict__"
+		}
+		parts = append(parts, t+" "+a.Name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Digits declares the digits that the launch decides: those of the grid and of the thread.
+func (k kernelView) Digits() string {
+	var b strings.Builder
+	for i, p := range k.geo.Digits {
+		switch {
+		case p.Radix == 1:
+		case p.Place.Grid():
+			fmt.Fprintf(&b, "  const int %s = (int)blockIdx.%s;\n", p.Name, strings.TrimPrefix(string(p.Place), "grid."))
+		case p.Place == layout.Thread:
+			fmt.Fprintf(&b, "  const int %s = %s;\n", p.Name, k.geo.ThreadDigit(i, "(int)threadIdx.x"))
+		}
+	}
+	return b.String()
+}
+
+// Index is the expression of an axis' index.
+func (k kernelView) Index(axis string) (string, error) {
+	return k.IndexAt(axis, nil)
+}
+
+// IndexAt is the expression of an axis' index with digits replaced by other expressions.
+func (k kernelView) IndexAt(axis string, digits map[string]any) (string, error) {
+	d := k.geo.Axis(axis)
+	if d == nil {
+		return "", fmt.Errorf("%s: no axis is called %s", k.family.Spec, axis)
+	}
+	return k.geo.Index(d, func(p layout.PlacedDigit) string {
+		if e, ok := digits[p.Name]; ok {
+			return fmt.Sprint(e)
+		}
+		return p.Name
+	}), nil
+}
+
+// Radix is the number of values of a digit; 0 when it is open.
+func (k kernelView) Radix(digit string) (int, error) {
+	for _, p := range k.geo.Digits {
+		if p.Name == digit {
+			return p.Radix, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no digit is called %s", k.family.Spec, digit)
+}
+
+// Period is the length that the digits of an axis cover before its open digit advances.
+func (k kernelView) Period(axis string) (int, error) {
+	d := k.geo.Axis(axis)
+	if d == nil {
+		return 0, fmt.Errorf("%s: no axis is called %s", k.family.Spec, axis)
+	}
+	p, _ := k.geo.Period(d)
+	return p, nil
+}
+
+// Option is an option of the variant; 0 when it has none of the name.
+func (k kernelView) Option(name string) int { return k.Options[name] }
+
+// Bounds declares the bounds: constants with their derivation, assertions that they are what the body does, and the
+// exported array that the runtime compares with the gate before it launches anything.
+func (k kernelView) Bounds() string {
+	var b strings.Builder
+	var names []string
+	for _, t := range k.terms {
+		name := k.Symbol + "_" + t.Name()
+		fmt.Fprintf(&b, "// %s: %s.\n", t.Source, t.Chain)
+		switch {
+		case t.Kind == bound.Weights:
+			name = k.Symbol + "_BlockBytes"
+			fmt.Fprintf(&b, "constexpr long long %s = %d;\n", name, k.blockBytes())
+			fmt.Fprintf(&b, "static_assert(%s::block_bytes == %s * %s::block_elems / %d, \"%s reads blocks of another size\");\n", k.Unit, name, k.Unit, k.format.Elems, k.Symbol)
+		case len(t.Factors) > 0:
+			var product []string
+			for _, x := range t.Factors {
+				product = append(product, fmt.Sprintf("%dll", x))
+			}
+			fmt.Fprintf(&b, "constexpr long long %s = %d;\nstatic_assert(%s == %s, \"%s: %s\");\n", name, t.Value, strings.Join(product, " * "), name, t.Source, t.Chain)
+		case t.Kind == bound.Shared:
+			fmt.Fprintf(&b, "constexpr long long %s = %d;\n", name, t.Fixed)
+		default:
+			fmt.Fprintf(&b, "constexpr long long %s = %d;\n", name, t.Value)
+		}
+		names = append(names, name)
+	}
+	fmt.Fprintf(&b, "MINFER_BOUNDS(%s, {%s});\n", k.Symbol, strings.Join(names, ", "))
+	return b.String()
+}
+
+func (k kernelView) blockBytes() int { return BlockBytes(k.format, k.Weights) }

@@ -1,0 +1,378 @@
+// Package gate emits the dispatch gates: for each kernel family and format the variants' constants, the condition
+// that refuses a query, the measured preferences and the launch. All of it follows from gen/bound and the geometry.
+package gate
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/minfer/minfer/gen/bound"
+	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+)
+
+const kernelPath = "github.com/minfer/minfer/runtime/kernel"
+
+// Emitter emits package gate.
+type Emitter struct{}
+
+// Name implements emit.Emitter.
+func (Emitter) Name() string { return "gate" }
+
+// Emit implements emit.Emitter.
+func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
+	var files []emit.File
+	var entries []instance
+	for _, fam := range c.Families {
+		for _, f := range Formats(fam) {
+			in := instance{fam, f, c.Base()}
+			entries = append(entries, in)
+			file, err := in.emit()
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file)
+		}
+	}
+	table, err := emitTable(c, entries)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, table), nil
+}
+
+// Formats is the formats that a family is emitted for; one nil where it has no weights.
+func Formats(fam *model.Family) []*model.Format {
+	if len(fam.Formats) == 0 {
+		return []*model.Format{nil}
+	}
+	return fam.Formats
+}
+
+// instance is a family for one format.
+type instance struct {
+	fam *model.Family
+	f   *model.Format
+	dev *model.Device
+}
+
+// name is the Go name of the instance, "MatvecQ8Q6K".
+func (in instance) name() string {
+	n := bound.Camel(in.fam.Name)
+	if in.f != nil {
+		n += emit.GoName(in.f.Name)
+	}
+	return n
+}
+
+func (in instance) variant(v *model.Variant) string { return lower(in.name() + bound.Camel(v.Name)) }
+
+func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+func (in instance) emit() (emit.File, error) {
+	g := jen.NewFile("gate")
+	g.HeaderComment(strings.TrimSpace(emit.Marker(in.fam.Spec)))
+	title := in.fam.Name
+	if in.f != nil {
+		title += " of " + in.f.Name
+	}
+	g.Comment(fmt.Sprintf("%s: %s", title, oneLine(in.fam.Doc)))
+	for _, v := range in.fam.Variants {
+		in.emitVariant(g, v)
+	}
+	steps := slices.Clone(in.fam.Variants)
+	slices.Reverse(steps)
+	g.Commentf("%s is the gate: variants in the order in which they are tried.", in.name())
+	g.Var().Id(in.name()).Op("=").Qual(kernelPath, "Entry").Values(jen.Dict{
+		jen.Id("Op"): jen.Lit(in.fam.Op), jen.Id("Family"): jen.Lit(in.fam.Name), jen.Id("Format"): jen.Lit(formatName(in.f)), jen.Id("Class"): jen.Lit(in.fam.Class),
+		jen.Id("Steps"): jen.Index().Qual(kernelPath, "Step").ValuesFunc(func(s *jen.Group) {
+			for _, v := range steps {
+				d := jen.Dict{jen.Id("Variant"): jen.Op("&").Id(in.variant(v)), jen.Id("Refuse"): jen.Id("refuse" + upper(in.variant(v)))}
+				if len(v.RoutesFor(in.f)) > 0 {
+					d[jen.Id("Prefer")] = jen.Id("prefer" + upper(in.variant(v)))
+				}
+				s.Values(d)
+			}
+		}),
+	})
+	return render(g, FileName(in.fam, in.f))
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func formatName(f *model.Format) string {
+	if f == nil {
+		return ""
+	}
+	return f.Name
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// FileName is the base name of the instance's gate.
+func FileName(fam *model.Family, f *model.Format) string {
+	n := "gate/" + strings.ReplaceAll(fam.Name, "-", "_")
+	if f != nil {
+		n += "_" + f.Name
+	}
+	return n + "_gate.go"
+}
+
+func render(g *jen.File, path string) (emit.File, error) {
+	var b bytes.Buffer
+	if err := g.Render(&b); err != nil {
+		return emit.File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return emit.GoFile(path, b.Bytes())
+}
+
+// emitVariant writes the constants, the variant and its functions.
+func (in instance) emitVariant(g *jen.File, v *model.Variant) {
+	terms, name := bound.Derive(in.fam, v, in.f, in.dev), in.variant(v)
+	geo := v.Geometry(in.f)
+	for i := range geo.Axes {
+		d := &geo.Axes[i]
+		g.Commentf("%s index of %s/%s: %s.", d.Axis, in.fam.Name, v.Name, geo.Index(d, func(p layout.PlacedDigit) string { return p.Name }))
+	}
+	g.Const().DefsFunc(func(c *jen.Group) {
+		for _, t := range terms {
+			switch t.Kind {
+			case bound.Shared:
+				c.Commentf("%s: %s: %s.", t.Source, t.Dim, t.Chain)
+				c.Id(name + t.Name() + "Fixed").Op("=").Lit(int(t.Fixed))
+				c.Id(name + t.Name() + "Per").Op("=").Lit(int(t.Per))
+			default:
+				c.Commentf("%s: %s.", t.Source, t.Chain)
+				c.Id(name + t.Name()).Op("=").Add(value(t))
+			}
+		}
+	})
+	g.Var().Id(name).Op("=").Qual(kernelPath, "Variant").Values(jen.Dict{
+		jen.Id("Family"): jen.Lit(in.fam.Name), jen.Id("Format"): jen.Lit(formatName(in.f)), jen.Id("Name"): jen.Lit(v.Name),
+		jen.Id("Symbol"):   jen.Lit(model.Symbol(in.fam, in.f, v)),
+		jen.Id("Source"):   jen.Lit(model.SourceFile(in.fam, in.f)),
+		jen.Id("Class"):    jen.Lit(in.fam.Class),
+		jen.Id("Weights"):  jen.Lit(string(v.Weights)),
+		jen.Id("Arch"):     jen.Lit(max(v.Arch, in.dev.Arch)),
+		jen.Id("Threads"):  jen.Lit(geo.Threads()),
+		jen.Id("Switch"):   jen.Lit(v.SwitchFor(in.f)),
+		jen.Id("SameBits"): stringList(v.SameBits),
+		jen.Id("Args"):     jen.Id(argsName(in.fam)),
+		jen.Id("Bounds"): jen.Index().Qual(kernelPath, "Bound").ValuesFunc(func(b *jen.Group) {
+			for _, t := range terms {
+				b.Line().Add(boundLiteral(name, t))
+			}
+			b.Line()
+		}),
+		jen.Id("Grid"):   jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Index(jen.Lit(3)).Uint32().Block(jen.Return(jen.Index(jen.Lit(3)).Uint32().ValuesFunc(in.grid(geo)))),
+		jen.Id("Shared"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Uint32().Block(jen.Return(in.shared(name, v, geo))),
+	})
+	g.Func().Id("refuse"+upper(name)).Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Int().Block(
+		jen.Switch().BlockFunc(func(s *jen.Group) {
+			for i, t := range terms {
+				s.Case(broken(name, t)).Block(jen.Return(jen.Lit(i)))
+			}
+		}),
+		jen.Return(jen.Lit(-1)))
+	if routes := v.RoutesFor(in.f); len(routes) > 0 {
+		g.Func().Id("prefer" + upper(name)).Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Bool().BlockFunc(func(b *jen.Group) {
+			for _, r := range routes {
+				b.Commentf("Measured: %s.", oneLine(r.Why))
+				b.If(prefer(r)).Block(jen.Return(jen.True()))
+			}
+			b.Return(jen.False())
+		})
+	}
+}
+
+func argsName(fam *model.Family) string { return lower(bound.Camel(fam.Name)) + "Args" }
+
+func stringList(s []string) jen.Code {
+	if len(s) == 0 {
+		return jen.Nil()
+	}
+	return jen.Index().String().ValuesFunc(func(g *jen.Group) {
+		for _, x := range s {
+			g.Lit(x)
+		}
+	})
+}
+
+// value writes a bound as the product that its chain derives, where it is one.
+func value(t bound.Term) jen.Code {
+	if len(t.Factors) == 0 {
+		return jen.Lit(int(t.Value))
+	}
+	product := jen.Empty()
+	for i, f := range t.Factors {
+		if i > 0 {
+			product = product.Op("*")
+		}
+		product = product.Lit(int(f))
+	}
+	return product
+}
+
+func dim(d model.Dim) string {
+	if d == model.KVHeads {
+		return "KVHeads"
+	}
+	return bound.Camel(string(d))
+}
+
+func boundLiteral(name string, t bound.Term) jen.Code {
+	key := func(k string) *jen.Statement { return jen.Id(k).Op(":") }
+	parts := []jen.Code{key("Kind").Qual(kernelPath, upper(string(t.Kind)))}
+	if t.Dim != "" {
+		parts = append(parts, key("Dim").Lit(string(t.Dim)))
+	}
+	switch t.Kind {
+	case bound.Weights:
+		parts = append(parts, key("Layout").Lit(string(t.Layout)), key("Value").Id(name+t.Name()))
+	case bound.Shared:
+		parts = append(parts, key("Elems").Lit(int(t.Elems)), key("Value").Id(name+t.Name()+"Fixed"), key("Per").Id(name+t.Name()+"Per"))
+	default:
+		parts = append(parts, key("Value").Id(name+t.Name()))
+	}
+	return jen.Values(append(parts, key("Source").Lit(string(t.Source)), key("Chain").Lit(t.Chain))...)
+}
+
+// broken is the condition under which a query breaks the term.
+func broken(name string, t bound.Term) jen.Code {
+	field, limit := jen.Id("q").Dot(dim(t.Dim)), jen.Id(name+t.Name())
+	switch t.Kind {
+	case bound.Max:
+		return field.Op(">").Add(limit)
+	case bound.Min:
+		return field.Op("<").Add(limit)
+	case bound.Multiple:
+		return field.Op("%").Add(limit).Op("!=").Lit(0)
+	case bound.Arch:
+		return jen.Id("q").Dot("Arch").Op("<").Add(limit)
+	case bound.Shared:
+		return jen.Id(name + t.Name() + "Fixed").Op("+").Id(name + t.Name() + "Per").Op("*").Add(ceilDiv(field, t.Elems)).Op(">").Id("q").Dot("SharedBytes")
+	}
+	return jen.Id("q").Dot("Weights").Op("!=").Lit(string(t.Layout))
+}
+
+// ceilDiv is ceil(e / n).
+func ceilDiv(e *jen.Statement, n int64) *jen.Statement {
+	if n == 1 {
+		return e
+	}
+	return jen.Parens(jen.Parens(e.Op("+").Lit(int(n - 1))).Op("/").Lit(int(n)))
+}
+
+func prefer(r model.Route) jen.Code {
+	cond := jen.Empty()
+	add := func(c jen.Code) {
+		if len(*cond) > 1 {
+			cond = cond.Op("&&")
+		}
+		cond = cond.Add(c)
+	}
+	if r.Arch > 0 {
+		add(jen.Id("q").Dot("Arch").Op("==").Lit(r.Arch))
+	}
+	if r.Above > 0 {
+		add(jen.Id("q").Dot(dim(r.Dim)).Op(">").Lit(int(r.Above)))
+	}
+	if r.UpTo > 0 {
+		add(jen.Id("q").Dot(dim(r.Dim)).Op("<=").Lit(int(r.UpTo)))
+	}
+	if len(*cond) <= 1 {
+		return jen.True()
+	}
+	return cond
+}
+
+// grid is the launch grid: each grid digit takes as many values as its axis needs.
+func (in instance) grid(geo *layout.Geometry) func(*jen.Group) {
+	return func(g *jen.Group) {
+		for _, place := range []layout.Place{layout.GridX, layout.GridY, layout.GridZ} {
+			size := jen.Lit(1)
+			for i, p := range geo.Digits {
+				if p.Place != place {
+					continue
+				}
+				for a := range geo.Axes {
+					d := &geo.Axes[a]
+					switch {
+					case d.Share == i:
+						size = jen.Uint32().Call(jen.Id("q").Dot("Shares"))
+					case d.Stride[i] == 0:
+					case p.Radix != layout.Any:
+						size = jen.Lit(p.Radix)
+					default:
+						size = jen.Uint32().Call(ceilDiv(jen.Id("q").Dot(dim(in.fam.Dims[d.Axis])), int64(d.Stride[i]*d.Elems)))
+					}
+				}
+			}
+			g.Add(size)
+		}
+	}
+}
+
+func (in instance) shared(name string, v *model.Variant, geo *layout.Geometry) jen.Code {
+	if v.Shared.PerBytes == 0 {
+		return jen.Lit(0)
+	}
+	d := geo.Axis(v.Shared.Axis)
+	field := jen.Id("q").Dot(dim(in.fam.Dims[v.Shared.Axis]))
+	return jen.Uint32().Call(jen.Id(name + "SharedBytesFixed").Op("+").Id(name + "SharedBytesPer").Op("*").Add(ceilDiv(field, int64(d.Elems))))
+}
+
+// emitTable writes the list of all gates and of the switches.
+func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
+	g := jen.NewFile("gate")
+	g.HeaderComment(strings.TrimSpace(emit.Marker("specs/kernels")))
+	g.PackageComment("// Package gate holds the dispatch gates: for an op, a format and a shape each names exactly one kernel variant, or\n// refuses with the reason. Every bound is a constant that the generator derived from the kernel's geometry, the format, the\n// launch or the architecture; the kernels carry the same constants, and nothing outside them can be launched.")
+	for _, fam := range c.Families {
+		g.Commentf("%s are the arguments of %s, in order.", argsName(fam), fam.Name)
+		g.Var().Id(argsName(fam)).Op("=").Index().Qual(kernelPath, "Arg").ValuesFunc(func(v *jen.Group) {
+			for _, a := range fam.Args {
+				v.Line().Values(jen.Lit(a.Name), jen.Lit(a.Type), jen.Lit(a.Out))
+			}
+			v.Line()
+		})
+	}
+	g.Comment("All lists the gates by op, family and format.")
+	g.Var().Id("All").Op("=").Index().Op("*").Qual(kernelPath, "Entry").ValuesFunc(func(v *jen.Group) {
+		for _, in := range all {
+			v.Line().Op("&").Id(in.name())
+		}
+		v.Line()
+	})
+	g.Comment("Switch is an environment variable; set to 0 it turns the variants off.")
+	g.Type().Id("Switch").Struct(jen.Id("Name").String(), jen.Id("Variants").Index().String())
+	by := map[string][]string{}
+	for _, in := range all {
+		for _, v := range in.fam.Variants {
+			if s := v.SwitchFor(in.f); s != "" {
+				by[s] = append(by[s], strings.Trim(strings.ReplaceAll(in.fam.Name+"/"+formatName(in.f)+"/"+v.Name, "//", "/"), "/"))
+			}
+		}
+	}
+	g.Comment("Switches lists the switches by name.")
+	g.Var().Id("Switches").Op("=").Index().Id("Switch").ValuesFunc(func(v *jen.Group) {
+		var names []string
+		for n := range by {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		for _, n := range names {
+			v.Line().Values(jen.Lit(n), jen.Index().String().ValuesFunc(func(l *jen.Group) {
+				for _, x := range by[n] {
+					l.Lit(x)
+				}
+			}))
+		}
+		v.Line()
+	})
+	return render(g, "gate/gate.go")
+}
