@@ -9,10 +9,12 @@ import (
 
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/emit/conform"
 	"github.com/minfer/minfer/gen/emit/cpu"
 	"github.com/minfer/minfer/gen/emit/cuda"
 	"github.com/minfer/minfer/gen/emit/format"
 	"github.com/minfer/minfer/gen/emit/gate"
+	"github.com/minfer/minfer/gen/emit/report"
 	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
@@ -23,11 +25,13 @@ import (
 
 // emitters turn the proved catalog into files, each into its own folders of generated/.
 var emitters = []emit.Emitter{
-	format.Emitter{}, // generated/format: ids, sizes and block types
-	cpu.Emitter{},    // generated/cpu: kernels in portable Go
-	cuda.Emitter{},   // generated/cuda: GPU kernels and the headers that they include
-	gate.Emitter{},   // generated/gate: which kernel may run a shape
-	schema.Emitter{}, // generated/schema: JSON Schema of the specs, for editors
+	format.Emitter{},  // generated/format: ids, sizes and block types
+	cpu.Emitter{},     // generated/cpu: kernels in portable Go
+	cuda.Emitter{},    // generated/cuda: GPU kernels and the headers that they include
+	gate.Emitter{},    // generated/gate: which kernel may run a shape
+	conform.Emitter{}, // generated/cpu: the tests of the kernels
+	report.Emitter{},  // generated/FORMATS.md: what follows from each spec
+	schema.Emitter{},  // generated/schema: JSON Schema of the specs, for editors
 }
 
 // Files are generated files, ordered by path.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/minfer/minfer/gen/layout"
 	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/proof"
 )
 
 // Formula writes the value in the words of the spec: y = d*sc*q - dmin*m.
@@ -42,6 +43,15 @@ func product(codes []*model.Code) string {
 	return strings.Join(names, "*")
 }
 
+// WeightTerm names the integer part of the value: w = g*neg + delta.
+func WeightTerm(v model.Value) string {
+	w := "w = " + product(v.Weight)
+	for _, c := range v.Bias {
+		w += " + " + c.Name
+	}
+	return w
+}
+
 // Numbers lists every number that a code can take, indexed by its word, or nil for codes of more than 16 bits
 // and codes that are read as floating point.
 func Numbers(c *model.Code) []float64 {
@@ -60,40 +70,6 @@ func Numbers(c *model.Code) []float64 {
 		n[w] = c.Mul*float64(v) + c.Add
 	}
 	return n
-}
-
-// WeightRange is the least and greatest of product(Weight) + sum(Bias). It is false where the weight is not
-// made of small codes, as in a plain f16.
-func WeightRange(v model.Value) (lo, hi float64, ok bool) {
-	lo, hi = 1, 1
-	for _, c := range v.Weight {
-		l, h, ok := codeRange(c)
-		if !ok {
-			return 0, 0, false
-		}
-		p := []float64{lo * l, lo * h, hi * l, hi * h}
-		lo, hi = min(p[0], p[1], p[2], p[3]), max(p[0], p[1], p[2], p[3])
-	}
-	for _, c := range v.Bias {
-		l, h, ok := codeRange(c)
-		if !ok {
-			return 0, 0, false
-		}
-		lo, hi = lo+l, hi+h
-	}
-	return lo, hi, len(v.Weight)+len(v.Bias) > 0
-}
-
-func codeRange(c *model.Code) (lo, hi float64, ok bool) {
-	n := Numbers(c)
-	if len(n) == 0 {
-		return 0, 0, false
-	}
-	lo, hi = n[0], n[0]
-	for _, x := range n {
-		lo, hi = min(lo, x), max(hi, x)
-	}
-	return lo, hi, true
 }
 
 // FieldFacts writes one line per field: where it lies, its type and its use.
@@ -119,7 +95,7 @@ func PlaneFacts(s *model.Segment) []string {
 				name = c.Name
 			}
 			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-9s %d %s of %-9s %-28s %s",
-				name, p.Bits, plural("bit", p.Bits), Source(p), p.Layout.Notation(s.Shape), reading(c, i)), " "))
+				name, p.Bits, plural("bit", p.Bits), Source(p), p.Layout.Notation(s.Shape), Reading(c, i)), " "))
 		}
 	}
 	return lines
@@ -140,8 +116,8 @@ func plural(noun string, n int) string {
 	return noun + "s"
 }
 
-// reading says how a code's word becomes a number; it stands behind the last plane.
-func reading(c *model.Code, plane int) string {
+// Reading says how a code's word becomes a number; it stands behind the last plane.
+func Reading(c *model.Code, plane int) string {
 	if plane < len(c.Planes)-1 {
 		return ""
 	}
@@ -171,20 +147,6 @@ func reading(c *model.Code, plane int) string {
 	return strings.TrimSpace(s)
 }
 
-// AlignBytes is the alignment that every block of a row has when the row is aligned to 16 bytes: the
-// greatest power of two, at most 16, that divides the block's bytes.
-func AlignBytes(bytes int) int {
-	for a := 16; a > 1; a /= 2 {
-		if bytes%a == 0 {
-			return a
-		}
-	}
-	return 1
-}
-
-// BitsPerWeight is the storage cost of an element.
-func BitsPerWeight(f *model.Format) float64 { return float64(8*f.Bytes) / float64(f.Elems) }
-
 // DigitFormula writes the element's index over its digits: e = 128*h + 16*k + l.
 func DigitFormula(first int, s layout.Shape) string {
 	var terms []string
@@ -208,19 +170,17 @@ func DigitFormula(first int, s layout.Shape) string {
 // facts that follow from them, each with its derivation.
 func FormatFacts(f *model.Format) string {
 	var b strings.Builder
+	x := proof.FactsOf(f)
 	fmt.Fprintf(&b, "%s: blocks of %d %s in %d bytes, %d*8/%d = %.5g bits per weight.\n",
-		f.Name, f.Elems, plural2("element", f.Elems), f.Bytes, f.Bytes, f.Elems, BitsPerWeight(f))
-	fmt.Fprintf(&b, "A block is aligned to %d: the greatest power of two, at most 16, that divides %d.\n", AlignBytes(f.Bytes), f.Bytes)
-	if len(f.Segs) > 0 {
-		v := f.Segs[0].Value
-		fmt.Fprintf(&b, "\n%s\n", Formula(v))
-		if lo, hi, ok := WeightRange(v); ok && !f.Plain() {
-			w := "w = " + product(v.Weight)
-			for _, c := range v.Bias {
-				w += " + " + c.Name
-			}
-			fmt.Fprintf(&b, "%s lies in %g..%g.\n", w, lo, hi)
-		}
+		f.Name, f.Elems, plural2("element", f.Elems), f.Bytes, f.Bytes, f.Elems, x.BitsPerWeight)
+	fmt.Fprintf(&b, "\n%s\n", Formula(f.Segs[0].Value))
+	if x.WeightKnown && !f.Plain() {
+		fmt.Fprintf(&b, "%s lies in %g..%g.\n", WeightTerm(f.Segs[0].Value), x.WeightLo, x.WeightHi)
+	}
+	fmt.Fprintf(&b, "\nBlocks of a row that starts on 16 bytes lie on gcd(16, %d) = %d; %d of them are the least whole number of 16 bytes.\n",
+		f.Bytes, x.AlignBytes, x.GroupBlocks)
+	if !f.Plain() {
+		fmt.Fprintf(&b, "No weight byte serves elements of two different runs of %d.\n", x.ClosedElems)
 	}
 	b.WriteString("\nField     bytes      type\n")
 	for _, l := range FieldFacts(f) {

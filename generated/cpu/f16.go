@@ -2,9 +2,10 @@
 // Spec sha256: a172c51b65507090a73989b41d86187ed6fe0a0ccfc591449cce633776e1194e
 //
 // f16: blocks of 1 element in 2 bytes, 2*8/1 = 16 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 2.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 2) = 2; 8 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..1    f16

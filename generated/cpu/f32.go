@@ -2,9 +2,10 @@
 // Spec sha256: 701fa1be88913a35f4e8b7ed07f0599ac44aecb8557cf75ca074e73d0789abf3
 //
 // f32: blocks of 1 element in 4 bytes, 4*8/1 = 32 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 4.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 4) = 4; 4 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..3    f32

@@ -2,9 +2,10 @@
 // Spec sha256: 4ae7df62e5d4db856c88d7301bad2411ab05f77740c92ba07e2cd932103b01b7
 //
 // i32: blocks of 1 element in 4 bytes, 4*8/1 = 32 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 4.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 4) = 4; 4 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..3    i32

@@ -2,9 +2,10 @@
 // Spec sha256: f6c82819799f8de0989e2341a292ede7e922d4544751cb688f48200713580eef
 //
 // i64: blocks of 1 element in 8 bytes, 8*8/1 = 64 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 8.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 8) = 8; 2 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..7    i64

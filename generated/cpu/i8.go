@@ -2,9 +2,10 @@
 // Spec sha256: 8252712330b6c16ba2c689ab36609c5f32dd7ff99adc6fc4a4464b3dcbb9ee2a
 //
 // i8: blocks of 1 element in 1 bytes, 1*8/1 = 8 bits per weight.
-// A block is aligned to 1: the greatest power of two, at most 16, that divides 1.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 1) = 1; 16 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..0    i8

@@ -2,10 +2,12 @@
 // Spec sha256: 033635467d3f2556c932315846905005867f03b4fd1ba2722dbef9a873c30671
 //
 // iq1_m: blocks of 256 elements in 56 bytes, 56*8/256 = 1.75 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 56.
 //
 // y = d*ls*(g + delta)
-// w = g + delta lies in -1.125..2.125.
+// w = g + delta lies in -1.125..1.125.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 56) = 8; 2 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 16.
 //
 // Field     bytes      type
 // qs           0..31   u8[32]

@@ -2,10 +2,12 @@
 // Spec sha256: a1ecb1399665dba73533311fd30d6b0c2721b5453644ab41978cafe7ea3231b0
 //
 // iq1_s: blocks of 256 elements in 50 bytes, 50*8/256 = 1.5625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 50.
 //
 // y = d*ls*(g + delta)
-// w = g + delta lies in -1.125..2.125.
+// w = g + delta lies in -1.125..1.125.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 50) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

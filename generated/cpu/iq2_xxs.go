@@ -2,10 +2,12 @@
 // Spec sha256: d2544c87516805a65b4ec83ebdf507d34006458762f35cafa17715fe5c599c0a
 //
 // iq2_xxs: blocks of 256 elements in 66 bytes, 66*8/256 = 2.0625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 66.
 //
 // y = d*ls*g*neg
 // w = g*neg lies in -43..43.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 66) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: e4488f5bb5770912452e41316c6651023bd994f4df388d9aa5847b2bf61696ce
 //
 // iq4_xs: blocks of 256 elements in 136 bytes, 136*8/256 = 4.25 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 136.
 //
 // y = d*ls*q
 // w = q lies in -127..113.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 136) = 8; 2 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

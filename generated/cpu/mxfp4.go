@@ -2,10 +2,12 @@
 // Spec sha256: 271cc1a140fa426b7439da0eb5cba3254474454222e212b3fc55f6e6431425a7
 //
 // mxfp4: blocks of 32 elements in 17 bytes, 17*8/32 = 4.25 bits per weight.
-// A block is aligned to 1: the greatest power of two, at most 16, that divides 17.
 //
 // y = d*q
 // w = q lies in -12..12.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 17) = 1; 16 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // e            0..0    e8m0

@@ -2,10 +2,12 @@
 // Spec sha256: c35c5254954cea2c6947ed0e16096a61f335472954d6039ee73932a7a14b402a
 //
 // q2_K: blocks of 256 elements in 84 bytes, 84*8/256 = 2.625 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 84.
 //
 // y = d*sc*q - dmin*m
 // w = q lies in 0..3.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 84) = 4; 4 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 128.
 //
 // Field     bytes      type
 // scales       0..15   u8[16]

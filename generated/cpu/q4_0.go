@@ -2,10 +2,12 @@
 // Spec sha256: 68f350a40a036a81b1d2c7823a04e3ada7f887d167519ae380227098a1aa4b2c
 //
 // q4_0: blocks of 32 elements in 18 bytes, 18*8/32 = 4.5 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 18.
 //
 // y = d*q
 // w = q lies in -8..7.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 18) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: b5239904192049bad63e8d5a724c96f9634a2645a7181af4618002be374c1c8a
 //
 // q4_1: blocks of 32 elements in 20 bytes, 20*8/32 = 5 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 20.
 //
 // y = d*q + m
 // w = q lies in 0..15.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 20) = 4; 4 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

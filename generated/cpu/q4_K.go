@@ -2,10 +2,12 @@
 // Spec sha256: aa116ca1f9bc40513346ba7e5b270c403d8be7973a3f1056c9f1a8157aaf9b3b
 //
 // q4_K: blocks of 256 elements in 144 bytes, 144*8/256 = 4.5 bits per weight.
-// A block is aligned to 16: the greatest power of two, at most 16, that divides 144.
 //
 // y = d*sc*q - dmin*m
 // w = q lies in 0..15.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 144) = 16; 1 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 64.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: da3abfbaea74225f0bb4850d22ddd115659ecf474c033aac52ac2182431322a0
 //
 // q5_0: blocks of 32 elements in 22 bytes, 22*8/32 = 5.5 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 22.
 //
 // y = d*q
 // w = q lies in -16..15.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 22) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: c91c0849a3132788950c1fc394073200f3d682adb95e85ce2315f02031ec70c7
 //
 // q5_1: blocks of 32 elements in 24 bytes, 24*8/32 = 6 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 24.
 //
 // y = d*q + m
 // w = q lies in 0..31.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 24) = 8; 2 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

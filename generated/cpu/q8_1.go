@@ -2,10 +2,12 @@
 // Spec sha256: 04926600a667b06a41eea38e016154c741ff5949b6d070683fa0ea5803e8232e
 //
 // q8_1: blocks of 32 elements in 36 bytes, 36*8/32 = 9 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 36.
 //
 // y = d*q
 // w = q lies in -128..127.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 36) = 4; 4 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 1.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: 2427e427f082a144b299ebb5f905c0edcf4f2390f010ca6a1afd2fa8e09036bd
 //
 // a8: blocks of 32 elements in 40 bytes, 40*8/32 = 10 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 40.
 //
 // y = d*q
 // w = q lies in -128..127.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 40) = 8; 2 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 1.
 //
 // Field     bytes      type
 // d            0..1    f16

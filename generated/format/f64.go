@@ -2,9 +2,10 @@
 // Spec sha256: 03e387457100bfec5720644609cc95316912a81062f992f69a189bd4098e874a
 //
 // f64: blocks of 1 element in 8 bytes, 8*8/1 = 64 bits per weight.
-// A block is aligned to 8: the greatest power of two, at most 16, that divides 8.
 //
 // y = x
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 8) = 8; 2 of them are the least whole number of 16 bytes.
 //
 // Field     bytes      type
 // x            0..7    f64

@@ -2,10 +2,12 @@
 // Spec sha256: 5b367501c9c70525374f50e029bf1111270f5bef2b7a5748d9ca3fed36df0007
 //
 // iq2_s: blocks of 256 elements in 82 bytes, 82*8/256 = 2.5625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 82.
 //
 // y = d*ls*g*neg
 // w = g*neg lies in -43..43.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 82) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

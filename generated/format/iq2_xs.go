@@ -2,10 +2,12 @@
 // Spec sha256: a18c1be2edfcee7bb90e44bde38bfc2d605a02362facdddb624cf9be5b550a43
 //
 // iq2_xs: blocks of 256 elements in 74 bytes, 74*8/256 = 2.3125 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 74.
 //
 // y = d*ls*g*neg
 // w = g*neg lies in -43..43.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 74) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 8.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: 277b2ad2236e279aa13b3b8587972776a8a8ca9a66e085a02811c5b563a95d08
 //
 // iq3_s: blocks of 256 elements in 110 bytes, 110*8/256 = 3.4375 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 110.
 //
 // y = d*ls*g*neg
 // w = g*neg lies in -15..15.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 110) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: 040d63d81b615e50500af755f04dc3d1ec51140efeedcb7ff68f02f2bd46d023
 //
 // iq3_xxs: blocks of 256 elements in 98 bytes, 98*8/256 = 3.0625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 98.
 //
 // y = d*ls*g*neg
 // w = g*neg lies in -62..62.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 98) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 32.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: 4b6c5b7c9fd30709674556c1aad66597729f4f724d59705a8af9cedc37723aaf
 //
 // q3_K: blocks of 256 elements in 110 bytes, 110*8/256 = 3.4375 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 110.
 //
 // y = d*sc*q
 // w = q lies in -4..3.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 110) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 256.
 //
 // Field     bytes      type
 // hmask        0..31   u8[32]

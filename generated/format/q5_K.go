@@ -2,10 +2,12 @@
 // Spec sha256: 981c1bf548b09ea9ea60b7ce30a64d6ecff8ada5ca5184772876fa9cd173f3eb
 //
 // q5_K: blocks of 256 elements in 176 bytes, 176*8/256 = 5.5 bits per weight.
-// A block is aligned to 16: the greatest power of two, at most 16, that divides 176.
 //
 // y = d*sc*q - dmin*m
 // w = q lies in 0..31.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 176) = 16; 1 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 256.
 //
 // Field     bytes      type
 // d            0..1    f16

@@ -2,10 +2,12 @@
 // Spec sha256: 0ab16ebf2073db6cacbd406b113bcde2c262f6c56abbaf8440a505ba1645b240
 //
 // q6_K: blocks of 256 elements in 210 bytes, 210*8/256 = 6.5625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 210.
 //
 // y = d*sc*q
 // w = q lies in -32..31.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 210) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 128.
 //
 // Field     bytes      type
 // ql           0..127  u8[128]

@@ -2,10 +2,12 @@
 // Spec sha256: c4cf3986c869fef4b9a179bc9169dc36dcde2e0d42d7e41d738e8a0b6ff24930
 //
 // q8_0: blocks of 32 elements in 34 bytes, 34*8/32 = 8.5 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 34.
 //
 // y = d*q
 // w = q lies in -128..127.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 34) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 1.
 //
 // Field     bytes      type
 // d            0..1    f16

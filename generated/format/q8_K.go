@@ -2,10 +2,12 @@
 // Spec sha256: 0f942fc6dce8328c1e8a17d845267987c920ef0c7f687870e35bc8d9b935c476
 //
 // q8_K: blocks of 256 elements in 292 bytes, 292*8/256 = 9.125 bits per weight.
-// A block is aligned to 4: the greatest power of two, at most 16, that divides 292.
 //
 // y = d*q
 // w = q lies in -128..127.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 292) = 4; 4 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 1.
 //
 // Field     bytes      type
 // d            0..3    f32

@@ -2,10 +2,12 @@
 // Spec sha256: 2d39ec8557caa895dac3ed563ca8cb1cc97e4f2354f3c4ec296287b110dcfdb3
 //
 // tq1_0: blocks of 256 elements in 54 bytes, 54*8/256 = 1.6875 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 54.
 //
 // y = d*q
-// w = q lies in -1..2.
+// w = q lies in -1..1.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 54) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 256.
 //
 // Field     bytes      type
 // qs           0..47   u8[48]

@@ -2,10 +2,12 @@
 // Spec sha256: b03430f5172f7e8a64d33ea2cd1993332cc3c58817c5c511d05213203d55852a
 //
 // tq2_0: blocks of 256 elements in 66 bytes, 66*8/256 = 2.0625 bits per weight.
-// A block is aligned to 2: the greatest power of two, at most 16, that divides 66.
 //
 // y = d*q
 // w = q lies in -1..2.
+//
+// Blocks of a row that starts on 16 bytes lie on gcd(16, 66) = 2; 8 of them are the least whole number of 16 bytes.
+// No weight byte serves elements of two different runs of 128.
 //
 // Field     bytes      type
 // qs           0..63   u8[64]

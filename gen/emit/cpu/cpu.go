@@ -9,6 +9,7 @@ import (
 
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/proof"
 )
 
 // Emitter emits package generated/cpu.
@@ -99,9 +100,10 @@ func (w *fileWriter) hasDotQ8() bool {
 	if w.act == nil || f.Plain() {
 		return false
 	}
+	lo, hi, ok := proof.WeightRange(f)
 	for _, s := range f.Segs {
-		_, greatest, ok := weightInteger(s.Value)
-		if !ok || greatest*128*float64(w.act.elems) >= 1<<31 {
+		k, integer := weightInteger(s.Value)
+		if !ok || !integer || max(-lo, hi)*float64(k)*128*float64(w.act.elems) >= 1<<31 {
 			return false
 		}
 	}
@@ -222,7 +224,7 @@ func (w *fileWriter) dotQ8(fn string) error {
 	f, a := w.format, w.act
 	n := a.blocksPerStep(f.Elems)
 	elems, bytes, actBytes := n*f.Elems, n*f.Bytes, n*f.Elems/a.elems*a.bytes
-	k, _, _ := weightInteger(f.Segs[0].Value)
+	k, _ := weightInteger(f.Segs[0].Value)
 	w.printf("// %s is the sum over e of weight[e]*x[e], with x in %s blocks: integer sums over the elements that share a scale and\n", fn, a.format.Name)
 	w.printf("// an activation block, each scaled once. w is a whole number of steps of %d elements, %d bytes; x is as many elements.\n", elems, bytes)
 	if k > 1 {

@@ -62,7 +62,7 @@ func newKernel(f *model.Format, s *model.Segment, u use, act *activation, t *tab
 	k := &kernel{nest: newNest(s), use: u, format: f, act: act, tables: t, names: newNames(), k: 1,
 		loads: map[string]string{}, vars: map[string]string{}, sources: map[string]source{}, codeNames: map[*model.Code]string{}}
 	if u == dotQ8 {
-		k.k, _, _ = weightInteger(s.Value)
+		k.k, _ = weightInteger(s.Value)
 		// Digits that run over the end of an activation block are split there.
 		for i := len(k.shape) - 1; i >= 0; i-- {
 			if w, r := k.elem.Stride[i], k.shape[i].Radix; w < act.elems && w*r > act.elems && act.elems%w == 0 {
@@ -504,7 +504,7 @@ func (k *kernel) codeScale(c *model.Code) int {
 
 // integerWeight reports whether product(weight) + sum(bias) is taken in integers.
 func (k *kernel) integerWeight() bool {
-	scale, _, ok := weightInteger(k.value)
+	scale, ok := weightInteger(k.value)
 	return ok && (k.use == dotQ8 || scale == 1 && zeroSafe(k.value))
 }
 

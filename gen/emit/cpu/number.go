@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,26 +319,24 @@ func factors(list []string) string {
 	return strings.Join(out, " * ")
 }
 
-// weightInteger says how product(weight) + sum(bias) becomes an integer: the power of two it is multiplied by,
-// and the greatest magnitude of the integer.
-func weightInteger(v model.Value) (k int, greatest float64, ok bool) {
+// weightInteger is the power of two that makes product(weight) + sum(bias) an integer; false where none up to 2^10 does.
+func weightInteger(v model.Value) (k int, ok bool) {
 	k = 1
 	for _, c := range v.Weight {
 		s, ok := integerScale(c)
 		if !ok {
-			return 0, 0, false
+			return 0, false
 		}
 		k *= s
 	}
 	for _, c := range v.Bias {
 		s, ok := integerScale(c)
 		if !ok {
-			return 0, 0, false
+			return 0, false
 		}
 		k = max(k, s)
 	}
-	lo, hi, ok := emit.WeightRange(v)
-	return k, float64(k) * math.Max(math.Abs(lo), math.Abs(hi)), ok && k <= 1<<10
+	return k, k <= 1<<10
 }
 
 // zeroSafe reports whether the product of the weight codes, taken in integers, has the sign of zero that

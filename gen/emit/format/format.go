@@ -14,6 +14,7 @@ import (
 
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/proof"
 )
 
 //go:embed templates/*.tmpl
@@ -26,7 +27,7 @@ var templates = template.Must(template.New("").Funcs(sprig.HermeticTxtFuncMap())
 	"marker":  emit.Marker,
 	"facts":   emit.FormatFacts,
 	"digest":  emit.Digest,
-	"align":   emit.AlignBytes,
+	"align":   func(f *model.Format) int { return proof.FactsOf(f).AlignBytes },
 	"doc":     func(f *model.Format) string { return emit.Formula(f.Segs[0].Value) },
 }).ParseFS(files, "templates/*.tmpl"))
 
