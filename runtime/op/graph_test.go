@@ -55,7 +55,8 @@ func TestValidate(t *testing.T) {
 		want   []string
 	}{
 		"vocab":             {func(g *Graph) { g.Vocab = 11 }, []string{"embed x", "[10, 8]", "11"}},
-		"no layers":         {func(g *Graph) { g.KV = nil }, []string{"0 layers"}},
+		"no layers":         {func(g *Graph) { g.KV = nil }, []string{"kvappend", "layer 0 of 0"}},
+		"no context":        {func(g *Graph) { g.Context = 0 }, []string{"context 0"}},
 		"two names alike":   {func(g *Graph) { g.Values[1].Name = "x" }, []string{`"x"`}},
 		"width of a value":  {func(g *Graph) { g.Values[1].Width = 0 }, []string{"n has width 0"}},
 		"matmul columns":    {change("q", func(o Op) Op { m := o.(MatMul); m.Weight = f32("wq", 8, 6); return m }), []string{"matmul q", "wq f32 [8, 6]", "n[tokens, 8]"}},

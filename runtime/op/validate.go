@@ -11,8 +11,8 @@ import (
 // bytes that their shape needs, and the logits come out as wide as the vocabulary. The error names the operation and
 // both shapes. A device may rely on all of it.
 func (g *Graph) Validate() error {
-	if g.Vocab <= 0 || g.Context <= 0 || len(g.KV) == 0 {
-		return fmt.Errorf("graph with vocab %d, context %d, %d layers: each must be positive", g.Vocab, g.Context, len(g.KV))
+	if g.Vocab <= 0 || g.Context <= 0 {
+		return fmt.Errorf("graph with vocab %d and context %d: both must be positive", g.Vocab, g.Context)
 	}
 	names := make(map[string]bool, len(g.Values))
 	for _, info := range g.Values {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/gguf"
 )
@@ -20,6 +21,8 @@ type Model struct {
 	Vocab, Context                  int
 	Tied                            bool
 	Seed                            uint64
+	// Quantize is the type of the matrices whose rows are whole blocks of it, rounded by the generated kernels.
+	Quantize format.Type
 
 	Set    map[string]gguf.Value    // metadata to add or replace; keys in full
 	Unset  []string                 // metadata to leave out
@@ -138,23 +141,50 @@ func (m Model) Bytes() ([]byte, error) {
 		if slices.Contains(m.Drop, t.name) {
 			continue
 		}
-		data := o.Data
-		if data == nil {
-			switch o.Type {
-			case format.F32:
-				data = make([]byte, 4*n)
-				for i, f := range x {
-					binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(f))
-				}
-			default:
-				return nil, fmt.Errorf("%s: type %d needs data", t.name, o.Type)
+		typ := o.Type
+		if typ == format.F32 && o.Data == nil && o.Each == nil && len(dims) == 2 {
+			if info, ok := format.Lookup(m.Quantize); ok && dims[0]%info.BlockElems == 0 {
+				typ = m.Quantize
 			}
 		}
-		if err := w.Add(t.name, o.Type, ne, gguf.Bytes(data)); err != nil {
+		data := o.Data
+		if data == nil {
+			var err error
+			if data, err = Encode(typ, dims[0], x); err != nil {
+				return nil, fmt.Errorf("%s: %w", t.name, err)
+			}
+		}
+		if err := w.Add(t.name, typ, ne, gguf.Bytes(data)); err != nil {
 			return nil, err
 		}
 	}
 	return w.Marshal()
+}
+
+// Encode is numbers as rows of a type: f32, or one that the generated kernels round to.
+func Encode(typ format.Type, cols int, x []float32) ([]byte, error) {
+	info, ok := format.Lookup(typ)
+	k, known := cpu.For(typ)
+	if !ok || !known || typ != format.F32 && k.Quantize == nil {
+		return nil, fmt.Errorf("no rounding to type %d", typ)
+	}
+	rowBytes, err := info.RowBytes(cols)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, len(x)/cols*rowBytes)
+	for ; len(x) > 0; x = x[cols:] {
+		row := make([]byte, rowBytes)
+		if typ == format.F32 {
+			for i, f := range x[:cols] {
+				binary.LittleEndian.PutUint32(row[4*i:], math.Float32bits(f))
+			}
+		} else {
+			k.Quantize(row, x[:cols])
+		}
+		data = append(data, row...)
+	}
+	return data, nil
 }
 
 // File is the model parsed.

@@ -58,6 +58,7 @@ func (st *normStep) run(_, lo, hi int) {
 		for i := 0; i < len(in); i += len(st.weight) {
 			rmsNorm(out[i:][:len(st.weight)], in[i:][:len(st.weight)], st.weight, st.eps)
 		}
+		st.s.check(st.out, r, out, 0)
 	}
 }
 

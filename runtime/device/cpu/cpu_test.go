@@ -1,0 +1,176 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/devicetest"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+func TestDevice(t *testing.T) { devicetest.Run(t, Device{}) }
+
+// TestSteadyStateAllocations: decoding a token allocates nothing.
+func TestSteadyStateAllocations(t *testing.T) {
+	for _, c := range []struct {
+		precision device.Precision
+		kv        format.Type
+	}{{device.Q8, format.F16}, {device.F32, format.F32}} {
+		m := archtest.Small("qwen2")
+		m.Quantize, m.Context = format.Q8_0, 4096
+		s := openModel(t, m, device.LoadOptions{Precision: c.precision, Threads: 2}, device.SessionOptions{Context: 4096, KVType: c.kv})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		one := []int32{1}
+		step := func() {
+			if _, err := s.Forward(ctx, one, device.LogitsLast); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step()
+		if n := testing.AllocsPerRun(200, step); n != 0 {
+			t.Errorf("%s: %v allocations a token", c.precision, n)
+		}
+	}
+}
+
+func openModel(t testing.TB, m archtest.Model, lo device.LoadOptions, so device.SessionOptions) device.Session {
+	t.Helper()
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := Device{}.Load(context.Background(), g, lo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := model.NewSession(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(); model.Close() })
+	return s
+}
+
+// TestCancelSoon ends a context in the middle of a long prompt of a model large enough that a step takes seconds.
+func TestCancelSoon(t *testing.T) {
+	m := archtest.Small("llama")
+	m.Embd, m.FF, m.HD, m.Context, m.Vocab = 1024, 4096, 256, 2048, 100
+	s := openModel(t, m, device.LoadOptions{}, device.SessionOptions{Context: 2048, KVType: format.F16, Batch: 2048})
+	ids := make([]int32, 2048)
+	ctx, cancel := context.WithCancel(context.Background())
+	var cancelledAt time.Time
+	time.AfterFunc(200*time.Millisecond, func() { cancelledAt = time.Now(); cancel() })
+	_, err := s.Forward(ctx, ids, device.LogitsLast)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v after a cancellation", err)
+	}
+	if late := time.Since(cancelledAt); late > 500*time.Millisecond {
+		t.Errorf("cancelled %v late", late)
+	}
+	if s.Len() != 0 {
+		t.Errorf("length %d", s.Len())
+	}
+}
+
+// TestContextBeyondMemory asks for more cache than any machine has, and for more than an integer counts.
+func TestContextBeyondMemory(t *testing.T) {
+	if _, known := availableBytes(); !known {
+		t.Skip("the memory available is not known on this system")
+	}
+	for _, c := range []struct {
+		layers, heads, dim int
+		want               string
+	}{
+		{1, 64, 1024, "GiB of memory is available; ask for a smaller context"},
+		{1 << 10, 1 << 13, 1 << 17, "larger than any memory"},
+	} {
+		g := &op.Graph{Vocab: 1, Context: 1<<31 - 1}
+		for range c.layers {
+			g.KV = append(g.KV, op.KV{KeyWidth: c.heads * c.dim, ValueWidth: c.heads * c.dim})
+		}
+		m := &model{graph: g, pool: newPool(1)}
+		_, err := m.NewSession(device.SessionOptions{Context: 1<<31 - 1, KVType: format.F32})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+		m.Close()
+	}
+}
+
+func TestName(t *testing.T) {
+	if d, err := device.Open("cpu"); err != nil || d.Name() != "cpu" {
+		t.Errorf("cpu: %v, %v", d, err)
+	}
+	if _, err := device.Open("cpu:1"); err == nil {
+		t.Error("cpu:1 is opened")
+	}
+	_, err := device.Open("tpu")
+	if err == nil || !strings.Contains(err.Error(), `no device "tpu": this build has cpu`) {
+		t.Errorf("tpu: %v", err)
+	}
+	device.RegisterMissing("abacus", "build with beads")
+	_, err = device.Open("abacus:2")
+	if err == nil || !strings.Contains(err.Error(), `"abacus:2" is not in this build: build with beads`) {
+		t.Errorf("abacus: %v", err)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, g := range archtest.Goldens(b) {
+		if g.Name != "qwen2-896-q4_K_M" && g.Name != "qwen2-896-q8_0" {
+			continue
+		}
+		for _, p := range []device.Precision{device.Q8, device.F32} {
+			b.Run(g.Name+"/"+string(p), func(b *testing.B) {
+				s := openGolden(b, g, device.LoadOptions{Precision: p}, format.F16)
+				one := []int32{1}
+				for b.Loop() {
+					if s.Len() == s.Context() {
+						if err := s.Truncate(0); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if _, err := s.Forward(context.Background(), one, device.LogitsLast); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+	}
+}
+
+func BenchmarkPrompt(b *testing.B) {
+	for _, g := range archtest.Goldens(b) {
+		if g.Name != "qwen2-896-q4_K_M" {
+			continue
+		}
+		for _, p := range []device.Precision{device.Q8, device.F32} {
+			b.Run(g.Name+"/"+string(p), func(b *testing.B) {
+				s := openGolden(b, g, device.LoadOptions{Precision: p}, format.F16)
+				ids := make([]int32, s.Context())
+				for b.Loop() {
+					if err := s.Truncate(0); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := s.Forward(context.Background(), ids, device.LogitsLast); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N*len(ids))/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,713 @@
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	kernels "github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/gguf"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+// Run puts a device to the contract of package device and to the reference.
+func Run(t *testing.T, d device.Device) {
+	t.Run("models", func(t *testing.T) { models(t, d) })
+	t.Run("operations", func(t *testing.T) { operations(t, d) })
+	t.Run("rows and columns", func(t *testing.T) { matrices(t, d) })
+	t.Run("large scores", func(t *testing.T) { largeScores(t, d) })
+	t.Run("large activations", func(t *testing.T) { largeActivations(t, d) })
+	t.Run("tiny activations", func(t *testing.T) { tinyActivations(t, d) })
+	t.Run("not finite", func(t *testing.T) { notFinite(t, d) })
+	t.Run("same bits", func(t *testing.T) { sameBits(t, d) })
+	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
+	t.Run("cancel", func(t *testing.T) { cancelled(t, d) })
+	t.Run("load", func(t *testing.T) { loading(t, d) })
+}
+
+// graph builds a model.
+func graph(t testing.TB, m archtest.Model) *op.Graph {
+	t.Helper()
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// load loads a graph for the length of a test.
+func load(t testing.TB, d device.Device, g *op.Graph, o device.LoadOptions) device.Model {
+	t.Helper()
+	m, err := d.Load(context.Background(), g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// open opens a session for the length of a test; context 0 is the graph's.
+func open(t testing.TB, m device.Model, g *op.Graph, o device.SessionOptions) device.Session {
+	t.Helper()
+	if o.Context == 0 {
+		o.Context = g.Context
+	}
+	s, err := m.NewSession(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// logits computes all logits of tokens from an empty cache, and copies them.
+func logits(t testing.TB, s device.Session, tokens []int32) [][]float32 {
+	t.Helper()
+	if err := s.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Forward(context.Background(), tokens, device.LogitsAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clone(rows)
+}
+
+func clone(rows [][]float32) [][]float32 {
+	out := make([][]float32, len(rows))
+	for i := range rows {
+		out[i] = slices.Clone(rows[i])
+	}
+	return out
+}
+
+// tokens are random ids.
+func tokens(n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(uint64(n), 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(int32(vocab))
+	}
+	return ids
+}
+
+// near compares with the reference: |got-want| <= tolerance * (largest |want| + 1).
+func near(t testing.TB, got [][]float32, want [][]float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d rows of logits, want %d", len(got), len(want))
+	}
+	largest := 0.0
+	for _, row := range want {
+		for _, x := range row {
+			largest = max(largest, math.Abs(x))
+		}
+	}
+	for r := range want {
+		if len(got[r]) != len(want[r]) {
+			t.Fatalf("row %d: %d logits, want %d", r, len(got[r]), len(want[r]))
+		}
+		for i := range want[r] {
+			if d := math.Abs(float64(got[r][i]) - want[r][i]); !(d <= tolerance*(largest+1)) {
+				t.Fatalf("row %d, element %d: %v, want %v, off by %.3g of %.3g", r, i, got[r][i], want[r][i], d, tolerance*(largest+1))
+			}
+		}
+	}
+}
+
+// equal compares bit for bit.
+func equal(t testing.TB, what string, got, want [][]float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rows of logits, want %d", what, len(got), len(want))
+	}
+	for r := range want {
+		for i := range want[r] {
+			if math.Float32bits(got[r][i]) != math.Float32bits(want[r][i]) {
+				t.Fatalf("%s: row %d, element %d: %v, want %v", what, r, i, got[r][i], want[r][i])
+			}
+		}
+	}
+}
+
+// models compares whole small models, in every shape that the graph's parameters take, with the reference.
+func models(t *testing.T, d device.Device) {
+	type change = func(*archtest.Model)
+	set := func(key string, v gguf.Value) change { return func(m *archtest.Model) { m.Set[m.Arch+"."+key] = v } }
+	for name, c := range map[string]struct {
+		arch    string
+		changes []change
+	}{
+		"qwen2":            {"qwen2", nil},
+		"llama":            {"llama", nil},
+		"qwen3":            {"qwen3", nil},
+		"tied":             {"qwen2", []change{func(m *archtest.Model) { m.Tied = true }}},
+		"wide heads":       {"qwen3", []change{func(m *archtest.Model) { m.HD = 48 }}},
+		"one kv head":      {"qwen3", []change{func(m *archtest.Model) { m.KV = 1 }}},
+		"as many kv heads": {"llama", []change{func(m *archtest.Model) { m.KV = 4 }}},
+		"part turns":       {"qwen2", []change{set("rope.dimension_count", gguf.Of(uint32(6)))}},
+		"part turns llama": {"llama", []change{set("rope.dimension_count", gguf.Of(uint32(10)))}},
+		"linear":           {"llama", []change{set("rope.scaling.type", gguf.Of("linear")), set("rope.scaling.factor", gguf.Of(float32(4)))}},
+		"yarn": {"qwen2", []change{set("rope.scaling.type", gguf.Of("yarn")), set("rope.scaling.factor", gguf.Of(float32(4))),
+			set("rope.scaling.original_context_length", gguf.Of(uint32(32))), set("rope.scaling.attn_factor", gguf.Of(float32(1.1)))}},
+		"divisors": {"llama", []change{func(m *archtest.Model) {
+			m.Tensor["rope_freqs.weight"] = archtest.TensorOptions{Dims: []int{8}, Each: func(i int) float32 { return 1 + float32(i) }}
+		}}},
+		"all biases": {"llama", []change{func(m *archtest.Model) {
+			for l := range m.Layers {
+				for b, n := range map[string]int{"attn_q": 64, "attn_k": 32, "attn_v": 32, "attn_output": 64, "ffn_gate": 96, "ffn_up": 96, "ffn_down": 64} {
+					m.Tensor[fmt.Sprintf("blk.%d.%s.bias", l, b)] = archtest.TensorOptions{Dims: []int{n}}
+				}
+			}
+			m.Tensor["output.bias"] = archtest.TensorOptions{Dims: []int{m.Vocab}}
+		}}},
+		"scores scaled": {"llama", []change{set("attention.scale", gguf.Of(float32(0.6)))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := archtest.Small(c.arch)
+			for _, f := range c.changes {
+				f(&m)
+			}
+			g := graph(t, m)
+			ids := tokens(100, g.Vocab)
+			want := Reference(g, ids, device.F32)
+			model := load(t, d, g, device.LoadOptions{Precision: device.F32})
+			near(t, logits(t, open(t, model, g, device.SessionOptions{KVType: format.F32}), ids), want, 1e-5)
+			near(t, logits(t, open(t, model, g, device.SessionOptions{KVType: format.F16}), ids), want, 1e-2)
+		})
+	}
+}
+
+// weight is a matrix of random numbers, as a type holds them.
+func weight(t testing.TB, name string, typ format.Type, rows, cols int) *op.Weight {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(rows), uint64(cols)))
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return encoded(t, name, typ, rows, cols, x)
+}
+
+func encoded(t testing.TB, name string, typ format.Type, rows, cols int, x []float32) *op.Weight {
+	t.Helper()
+	data, err := archtest.Encode(typ, cols, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &op.Weight{Name: name, Type: typ, Rows: rows, Cols: cols, Data: data}
+}
+
+// single is a graph that puts one operation on the rows of a table of numbers, token i being row i. body gets the row
+// as a Value and gives the result, which must be as wide as there are rows.
+func single(t testing.TB, table *op.Weight, layers []op.KV, body func(g *op.Graph, x op.Value) op.Value) *op.Graph {
+	t.Helper()
+	g := &op.Graph{Arch: "test", Vocab: table.Rows, Context: 256, KV: layers}
+	g.Logits = g.Select("logits", body(g, g.Embed("x", table)))
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func all(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	return ids
+}
+
+// operations compares single operations with the reference.
+func operations(t *testing.T, d device.Device) {
+	const n = 48
+	norm := func(width int) *op.Weight { return weight(t, "norm", format.F32, 1, width) }
+	for name, body := range map[string]func(*op.Graph, op.Value) op.Value{
+		"embed":         func(g *op.Graph, x op.Value) op.Value { return x },
+		"rmsnorm":       func(g *op.Graph, x op.Value) op.Value { return g.RMSNorm("y", x, norm(n), 1e-6) },
+		"rmsnorm eps":   func(g *op.Graph, x op.Value) op.Value { return g.RMSNorm("y", x, norm(n), 0.5) },
+		"rmsnorm heads": func(g *op.Graph, x op.Value) op.Value { return g.RMSNorm("y", x, norm(16), 1e-6) },
+		"add":           func(g *op.Graph, x op.Value) op.Value { return g.Add("y", x, g.RMSNorm("n", x, norm(n), 0)) },
+		"silumul":       func(g *op.Graph, x op.Value) op.Value { return g.SiLUMul("y", g.Add("2x", x, x), x) },
+		"rope halves": func(g *op.Graph, x op.Value) op.Value {
+			return g.RoPE("y", x, 16, &op.Rotary{Pairing: op.Halves, Dims: 16, Base: 1e4, AttnFactor: 1})
+		},
+		"rope adjacent": func(g *op.Graph, x op.Value) op.Value {
+			return g.RoPE("y", x, 24, &op.Rotary{Pairing: op.Adjacent, Dims: 24, Base: 1e4, AttnFactor: 1.5})
+		},
+		"rope part": func(g *op.Graph, x op.Value) op.Value {
+			return g.RoPE("y", x, 24, &op.Rotary{Pairing: op.Halves, Dims: 10, Base: 1e2, AttnFactor: 1})
+		},
+		"matmul": func(g *op.Graph, x op.Value) op.Value {
+			return g.MatMul("y", x, weight(t, "w", format.F32, n, n), weight(t, "b", format.F32, 1, n))
+		},
+		"attend": func(g *op.Graph, x op.Value) op.Value {
+			g.KVAppend(0, x, x)
+			return g.Attend("y", op.Attend{Q: x, Heads: 3, KVHeads: 3, KeyDim: 16, ValueDim: 16, Scale: 0.3})
+		},
+		"attend unlike widths": func(g *op.Graph, x op.Value) op.Value {
+			g.KV[0] = op.KV{KeyWidth: 10, ValueWidth: 24}
+			g.KVAppend(0, g.MatMul("k", x, weight(t, "wk", format.F32, 10, n), nil), g.MatMul("v", x, weight(t, "wv", format.F32, 24, n), nil))
+			q := g.MatMul("q", x, weight(t, "wq", format.F32, 20, n), nil)
+			return g.Attend("y", op.Attend{Q: q, Heads: 4, KVHeads: 2, KeyDim: 5, ValueDim: 12, Scale: 0.1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var layers []op.KV
+			if strings.HasPrefix(name, "attend") {
+				layers = []op.KV{{KeyWidth: n, ValueWidth: n}}
+			}
+			g := single(t, weight(t, "table", format.F32, n, n), layers, body)
+			ids := tokens(200, n)
+			s := open(t, load(t, d, g, device.LoadOptions{Precision: device.F32}), g, device.SessionOptions{KVType: format.F32})
+			near(t, logits(t, s, ids), Reference(g, ids, device.F32), 3e-6)
+		})
+	}
+}
+
+// matrices multiplies by matrices of awkward heights and lengths in many formats, with inputs that are 0 but for their
+// last elements, so that nothing hides an end that is left out.
+func matrices(t *testing.T, d device.Device) {
+	for _, c := range []struct {
+		typ  format.Type
+		cols int
+	}{
+		{format.F32, 1}, {format.F32, 31}, {format.F32, 192}, {format.F32, 4867},
+		{format.Q8_0, 32}, {format.Q8_0, 8640}, {format.Q8_0, 10944}, {format.Q4_0, 10944}, {format.Q4_1, 96}, {format.Q5_0, 160}, {format.Q5_1, 224},
+		{format.Q4K, 256}, {format.Q4K, 18944}, {format.Q5K, 768}, {format.Q6K, 256}, {format.Q6K, 18944},
+	} {
+		info, _ := format.Lookup(c.typ)
+		for _, rows := range []int{1, 5, 257} {
+			t.Run(fmt.Sprintf("%s %dx%d", info.Name, rows, c.cols), func(t *testing.T) {
+				// row 0 of the inputs is dense, row 1 is its last unit alone, row 2 its last element alone, row 3 all zero
+				unit := min(c.cols, 32)
+				x := weight(t, "x", format.F32, max(4, rows), c.cols)
+				dense, _ := kernels.For(format.F32)
+				buf := make([]float32, max(4, rows)*c.cols)
+				dense.Dequantize(buf, x.Data)
+				clear(buf[c.cols : 4*c.cols])
+				copy(buf[2*c.cols-unit:2*c.cols], buf[c.cols-unit:c.cols])
+				buf[3*c.cols-1] = 3
+				table := encoded(t, "table", format.F32, max(4, rows), c.cols, buf)
+				w := weight(t, "w", c.typ, table.Rows, c.cols)
+				g := single(t, table, nil, func(g *op.Graph, x op.Value) op.Value { return g.MatMul("y", x, w, nil) })
+				for _, p := range []device.Precision{device.F32, device.Q8} {
+					s := open(t, load(t, d, g, device.LoadOptions{Precision: p}), g, device.SessionOptions{KVType: format.F32})
+					got := logits(t, s, all(4))
+					near(t, got, Reference(g, all(4), p), 2e-6)
+					near(t, got[1:3], Reference(g, all(4), p)[1:3], 2e-6)
+					for _, y := range got[3] {
+						if y != 0 {
+							t.Fatalf("%s: an input of zeros gives %v", p, y)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// largeScores has query times key pass the largest f16, for two equal keys: the values are averaged.
+func largeScores(t *testing.T, d device.Device) {
+	const dim = 128
+	column := func(name string, of int) *op.Weight { // every row picks element of the input
+		x := make([]float32, dim*3)
+		for i := range dim {
+			x[i*3+of] = 1
+		}
+		return encoded(t, name, format.F32, dim, 3, x)
+	}
+	rows := make([]float32, dim*3)
+	copy(rows, []float32{24, 24, 1, 24, 24, 3})
+	table := encoded(t, "table", format.F32, dim, 3, rows)
+	g := single(t, table, []op.KV{{KeyWidth: dim, ValueWidth: dim}}, func(g *op.Graph, x op.Value) op.Value {
+		g.KVAppend(0, g.MatMul("k", x, column("wk", 1), nil), g.MatMul("v", x, column("wv", 2), nil))
+		return g.Attend("y", op.Attend{Q: g.MatMul("q", x, column("wq", 0), nil), Heads: 1, KVHeads: 1, KeyDim: dim, ValueDim: dim, Scale: 1 / float32(math.Sqrt(dim))})
+	})
+	for _, kv := range []format.Type{format.F16, format.F32} {
+		s := open(t, load(t, d, g, device.LoadOptions{}), g, device.SessionOptions{KVType: kv})
+		for i, y := range logits(t, s, []int32{0, 1})[1] {
+			if math.Abs(float64(y)-2) > 1e-5 {
+				t.Fatalf("element %d is %v, want 2", i, y)
+			}
+		}
+	}
+}
+
+// offset formats store sums of activations, which overflow before the activations do.
+var blockFormats = []format.Type{format.Q4_0, format.Q4_1, format.Q5_1, format.Q8_0, format.Q4K, format.Q5K, format.Q6K}
+
+// product is a graph that multiplies inputs of cols elements by a matrix.
+func product(t testing.TB, typ format.Type, inputs [][]float32) *op.Graph {
+	t.Helper()
+	cols := len(inputs[0])
+	return single(t, encoded(t, "table", format.F32, len(inputs), cols, slices.Concat(inputs...)), nil, func(g *op.Graph, x op.Value) op.Value {
+		return g.MatMul("y", x, weight(t, "w", typ, len(inputs), cols), nil)
+	})
+}
+
+func fill(cols int, f func(i int) float32) []float32 {
+	x := make([]float32, cols)
+	for i := range x {
+		x[i] = f(i)
+	}
+	return x
+}
+
+func largeActivations(t *testing.T, d device.Device) {
+	for _, cols := range []int{256, 18944} {
+		for _, typ := range blockFormats {
+			info, _ := format.Lookup(typ)
+			t.Run(fmt.Sprintf("%s %d", info.Name, cols), func(t *testing.T) {
+				same := func(x float32) []float32 { return fill(cols, func(int) float32 { return x }) }
+				turns := fill(cols, func(i int) float32 { return 3000 * float32(1-i%2*2) })
+				g := product(t, typ, [][]float32{same(3000), turns, same(8e6), same(1e7)})
+				s := open(t, load(t, d, g, device.LoadOptions{Precision: device.Q8}), g, device.SessionOptions{KVType: format.F32})
+				want := Reference(g, all(4), device.F32)
+				for i := range 3 {
+					// the scale of a block has 11 bits: up to 2^-11 of each product is off
+					size := 0.0
+					for _, row := range matrix(g.Weights()[1]) {
+						sum := 0.0
+						for _, w := range row {
+							sum += math.Abs(w)
+						}
+						size = max(size, sum)
+					}
+					size *= math.Abs(float64([]float32{3000, 3000, 8e6}[i]))
+					for j, y := range logits(t, s, []int32{int32(i)})[0] {
+						if off := math.Abs(float64(y) - want[i][j]); !(off <= size/1024) {
+							t.Errorf("input %d, element %d: %v, want %v", i, j, y, want[i][j])
+						}
+					}
+				}
+				_, err := s.Forward(context.Background(), []int32{3}, device.LogitsLast)
+				var bad *device.NonFiniteError
+				if !errors.As(err, &bad) {
+					t.Errorf("activations of 1e7: error %v, want a NonFiniteError", err)
+				}
+				s = open(t, load(t, d, g, device.LoadOptions{Precision: device.F32}), g, device.SessionOptions{KVType: format.F32})
+				near(t, logits(t, s, all(4)), want, 1e-5)
+			})
+		}
+	}
+}
+
+func tinyActivations(t *testing.T, d device.Device) {
+	const cols = 256
+	ramp := func(i int) float32 { return float32(i%19) - 9 }
+	spoil := func(block func(i int) float32) []float32 { // a block of 32 in the middle of an ordinary row
+		return fill(cols, func(i int) float32 {
+			if i/32 == 3 {
+				return block(i % 32)
+			}
+			return ramp(i)
+		})
+	}
+	first := func(x float32) func(int) float32 {
+		return func(i int) float32 {
+			if i == 0 {
+				return x
+			}
+			return 0
+		}
+	}
+	negative := float32(math.Copysign(0, -1))
+	inputs := [][]float32{
+		spoil(func(int) float32 { return 0 }),
+		spoil(func(int) float32 { return negative }),
+		spoil(first(1e-38)),
+		spoil(first(math.SmallestNonzeroFloat32)),
+		spoil(func(i int) float32 { return 1e-6 / float32(i+1) }),
+		spoil(func(i int) float32 { return -3e-6 }),
+		fill(cols, func(int) float32 { return 0 }),
+		fill(cols, func(int) float32 { return negative }),
+	}
+	for _, typ := range blockFormats {
+		info, _ := format.Lookup(typ)
+		t.Run(info.Name, func(t *testing.T) {
+			g := product(t, typ, inputs)
+			s := open(t, load(t, d, g, device.LoadOptions{Precision: device.Q8}), g, device.SessionOptions{KVType: format.F32})
+			got := logits(t, s, all(len(inputs)))
+			// what stands in place of the tiny numbers may be 0: the rest is rounded as the reference rounds it
+			near(t, got, Reference(g, all(len(inputs)), device.Q8), 2e-6)
+			for i, y := range slices.Concat(got[6], got[7]) {
+				if y != 0 {
+					t.Errorf("zeros give %v at %d", y, i)
+				}
+			}
+		})
+	}
+}
+
+// notFinite puts numbers that are not finite in weights and expects an error that names what they spoil, twice, since
+// the first must leave the session as it was.
+func notFinite(t *testing.T, d device.Device) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for name, c := range map[string]struct {
+		tensor string
+		at     int
+		x      float32
+		want   string
+	}{
+		"embedding":  {"token_embd.weight", 5*64 + 3, nan, "token_embd"},
+		"norm":       {"blk.0.ffn_norm.weight", 7, inf, "blk.0.ffn_norm"},
+		"projection": {"blk.1.attn_v.weight", 3*64 + 1, inf, "blk.1.attn_v"},
+		"down":       {"blk.0.ffn_down.weight", 9*96 + 95, nan, "blk.0.ffn_down"},
+		"head":       {"output.weight", 49*64 + 63, nan, "output"},
+		"key in f16": {"blk.0.attn_k.weight", 0, 1e9, "blk.0.attn_k_rope"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := archtest.Small("llama")
+			m.Tensor[c.tensor] = archtest.TensorOptions{Each: func(i int) float32 {
+				if i == c.at {
+					return c.x
+				}
+				return 0.01 * float32(i%17-8)
+			}}
+			g := graph(t, m)
+			s := open(t, load(t, d, g, device.LoadOptions{}), g, device.SessionOptions{KVType: format.F16})
+			for range 2 {
+				_, err := s.Forward(context.Background(), []int32{5, 6}, device.LogitsLast)
+				var bad *device.NonFiniteError
+				if !errors.As(err, &bad) || !strings.HasPrefix(bad.Value, c.want) {
+					t.Fatalf("error %v, want a NonFiniteError of %s", err, c.want)
+				}
+				if s.Len() != 0 {
+					t.Fatalf("length %d after an error", s.Len())
+				}
+			}
+		})
+	}
+}
+
+// sameBits holds a device to its promise that logits depend on the tokens before them alone.
+func sameBits(t *testing.T, d device.Device) {
+	for _, c := range []struct {
+		arch      string
+		quantize  format.Type
+		precision device.Precision
+	}{{"qwen2", format.F32, device.Q8}, {"llama", format.Q8_0, device.Q8}, {"qwen3", format.Q4_0, device.Q8}, {"qwen3", format.Q4_0, device.F32}} {
+		info, _ := format.Lookup(c.quantize)
+		t.Run(fmt.Sprintf("%s %s %s", c.arch, info.Name, c.precision), func(t *testing.T) {
+			m := archtest.Small(c.arch)
+			m.Quantize = c.quantize
+			g := graph(t, m)
+			ids := tokens(g.Context, g.Vocab)
+			o := device.SessionOptions{KVType: format.F16}
+			model := load(t, d, g, device.LoadOptions{Precision: c.precision, Threads: 1})
+			want := logits(t, open(t, model, g, o), ids)
+			for _, threads := range []int{2, 3, 16} {
+				other := load(t, d, g, device.LoadOptions{Precision: c.precision, Threads: threads})
+				equal(t, fmt.Sprintf("%d threads", threads), logits(t, open(t, other, g, o), ids), want)
+			}
+			for _, batch := range []int{1, 2, 7, 64, 127} {
+				s := open(t, model, g, device.SessionOptions{KVType: format.F16, Batch: batch})
+				equal(t, fmt.Sprintf("batch %d", batch), logits(t, s, ids), want)
+			}
+			s := open(t, model, g, o)
+			step := func(lo, hi int) {
+				t.Helper()
+				rows, err := s.Forward(context.Background(), ids[lo:hi], device.LogitsLast)
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, fmt.Sprintf("tokens %d to %d", lo, hi), rows, want[hi-1:hi])
+			}
+			for lo, n := 0, 1; lo < len(ids); lo, n = lo+n, n+1 {
+				step(lo, min(lo+n, len(ids)))
+			}
+			for _, n := range []int{100, 65, 64, 1, 0} {
+				if err := s.Truncate(n); err != nil {
+					t.Fatal(err)
+				}
+				step(n, n+1)
+			}
+			if err := s.Truncate(0); err != nil {
+				t.Fatal(err)
+			}
+			if rows, err := s.Forward(context.Background(), ids[:50], device.LogitsNone); err != nil || len(rows) != 0 {
+				t.Fatalf("%d rows and error %v where none are wanted", len(rows), err)
+			}
+			step(50, 51)
+
+			var wg sync.WaitGroup
+			for range 3 {
+				s := open(t, model, g, o)
+				wg.Go(func() {
+					for range 3 {
+						if err := s.Truncate(0); err != nil {
+							t.Error(err)
+							return
+						}
+						rows, err := s.Forward(context.Background(), ids, device.LogitsLast)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if !slices.Equal(rows[0], want[len(ids)-1]) {
+							t.Error("a session beside others gives other logits")
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func refusals(t *testing.T, d device.Device) {
+	g := graph(t, archtest.Small("qwen2"))
+	model := load(t, d, g, device.LoadOptions{})
+	for name, o := range map[string]device.SessionOptions{
+		"no context":       {KVType: format.F16},
+		"negative context": {Context: -5, KVType: format.F16},
+		"long context":     {Context: g.Context + 1, KVType: format.F16},
+		"cache type":       {Context: 64, KVType: format.Q4_0},
+		"negative batch":   {Context: 64, KVType: format.F16, Batch: -1},
+	} {
+		if s, err := model.NewSession(o); err == nil {
+			s.Close()
+			t.Errorf("%s: session opened", name)
+		}
+	}
+	s := open(t, model, g, device.SessionOptions{Context: 64, KVType: format.F16})
+	ids := tokens(65, g.Vocab)
+	want := clone(logits(t, s, ids[:63]))
+	for _, n := range []int{2, 3, 65} {
+		_, err := s.Forward(context.Background(), ids[:n], device.LogitsLast)
+		var full *device.ContextError
+		if !errors.As(err, &full) || full.Tokens != n || full.Len != 63 || full.Context != 64 {
+			t.Errorf("%d tokens after 63 of 64: error %v", n, err)
+		}
+	}
+	for name, bad := range map[string][]int32{"none": {}, "negative": {1, -1}, "past the vocabulary": {int32(g.Vocab)}} {
+		if _, err := s.Forward(context.Background(), bad, device.LogitsLast); err == nil {
+			t.Errorf("tokens %s: computed", name)
+		}
+	}
+	for _, n := range []int{-1, 64} {
+		if err := s.Truncate(n); err == nil {
+			t.Errorf("%d tokens kept of 63", n)
+		}
+	}
+	if s.Len() != 63 || s.Context() != 64 {
+		t.Errorf("length %d of %d after refusals, want 63 of 64", s.Len(), s.Context())
+	}
+	if _, err := s.Forward(context.Background(), ids[63:64], device.LogitsLast); err != nil {
+		t.Errorf("the last token that fits: %v", err)
+	}
+	equal(t, "after refusals", logits(t, s, ids[:63]), want)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Forward(context.Background(), ids[:1], device.LogitsLast); err == nil {
+		t.Error("a closed session computes")
+	}
+}
+
+// cancelled ends contexts before and during a step and expects the session as it was.
+func cancelled(t *testing.T, d device.Device) {
+	g := graph(t, archtest.Small("llama"))
+	s := open(t, load(t, d, g, device.LoadOptions{}), g, device.SessionOptions{KVType: format.F16, Batch: 16})
+	ids := tokens(g.Context, g.Vocab)
+	want := logits(t, s, ids)
+	if err := s.Truncate(10); err != nil {
+		t.Fatal(err)
+	}
+	for after := range 40 {
+		ctx := &countdown{Context: context.Background(), left: after * 3}
+		_, err := s.Forward(ctx, ids[10:], device.LogitsLast)
+		if err == nil {
+			break // the step asked fewer times
+		}
+		if !errors.Is(err, context.Canceled) || s.Len() != 10 {
+			t.Fatalf("error %v, length %d, want cancellation and 10", err, s.Len())
+		}
+		if after == 39 {
+			rows, err := s.Forward(context.Background(), ids[10:], device.LogitsAll)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "after cancellations", rows, want[10:])
+		}
+	}
+}
+
+// countdown is a context that ends after it was asked a number of times.
+type countdown struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (c *countdown) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func loading(t *testing.T, d device.Device) {
+	m := archtest.Small("qwen2")
+	m.Quantize = format.Q8_0
+	g := graph(t, m)
+	var done, total int64
+	model := load(t, d, g, device.LoadOptions{Progress: func(a, b int64) {
+		if a < done || a > b || total != 0 && b != total {
+			t.Errorf("progress went from %d of %d to %d of %d", done, total, a, b)
+		}
+		done, total = a, b
+	}})
+	if done != total || total == 0 {
+		t.Errorf("progress ended at %d of %d", done, total)
+	}
+	routes := model.Routes()
+	for _, o := range g.Ops {
+		if mm, ok := o.(op.MatMul); ok && !slices.ContainsFunc(routes, func(r device.Route) bool {
+			return r.Weight == mm.Weight.Name && r.Format == mm.Weight.TypeName() && r.Rows == mm.Weight.Rows && r.Cols == mm.Weight.Cols && r.Kernel != "" && r.Class != "" && r.Why != ""
+		}) {
+			t.Errorf("no route for %s", mm.Weight.Name)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if m, err := d.Load(ctx, g, device.LoadOptions{}); err == nil {
+		m.Close()
+		t.Error("a cancelled load loads")
+	} else if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled load: error %v", err)
+	}
+	for name, o := range map[string]device.LoadOptions{"precision": {Precision: "q7"}, "threads": {Threads: -1}} {
+		if m, err := d.Load(context.Background(), g, o); err == nil {
+			m.Close()
+			t.Errorf("%s: loaded", name)
+		}
+	}
+	broken := *g
+	broken.Vocab++
+	if m, err := d.Load(context.Background(), &broken, device.LoadOptions{}); err == nil {
+		m.Close()
+		t.Error("an invalid graph is loaded")
+	}
+}
