@@ -6,12 +6,12 @@ import "math"
 
 // F16 is the value of the IEEE 754 binary16 with these bits. A NaN keeps its sign and payload.
 func F16(h uint16) float32 {
-	// Exponent and fraction, moved into place, are the number times 2^(15-127); the product is exact, subnormals included.
-	b := math.Float32bits(math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112)
+	// With sign, exponent and fraction moved into place this is the number times 2^(15-127), subnormals included.
+	b := uint32(int16(h)) << 13 & 0x8fffe000
 	if h&0x7c00 == 0x7c00 { // infinities and NaNs
-		b |= 0x7f800000
+		return math.Float32frombits(b | 0x7f800000)
 	}
-	return math.Float32frombits(b | uint32(h&0x8000)<<16)
+	return math.Float32frombits(b) * 0x1p112
 }
 
 // ToF16 rounds to the nearest binary16, ties to even. Magnitudes of 65520 and more become infinite, those
