@@ -47,12 +47,13 @@ type KernelDigit struct {
 type KernelDeal struct {
 	At diag.Pos `yaml:"-"`
 
-	Elems   Int      `yaml:"elems" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Elements of the shape that one index stands for; 1 when left out."`
-	ElemsOf Map[Int] `yaml:"elems_of" jsonschema_description:"The same for single formats."`
-	Partial Bool     `yaml:"partial" jsonschema_description:"true: the body handles an extent that is no multiple of elems."`
-	Over    []Text   `yaml:"over" jsonschema_description:"The digits, fastest first: each has the product of the radices before it as stride."`
-	Stride  Map[Int] `yaml:"stride" jsonschema_description:"Instead of over: the stride of each digit."`
-	Share   Text     `yaml:"share" jsonschema_description:"A grid digit whose value b of n owns the contiguous run [N*b/n, N*(b+1)/n); the other digits count from its start."`
+	Elems    Int      `yaml:"elems" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Elements of the shape that one index stands for; 1 when left out."`
+	ElemsOf  Map[Int] `yaml:"elems_of" jsonschema_description:"The same for single formats."`
+	Multiple Int      `yaml:"multiple" jsonschema:"minimum=2,maximum=65536" jsonschema_description:"The size must be a multiple of this many elements, because threads work on them together."`
+	Partial  Bool     `yaml:"partial" jsonschema_description:"true: the body handles an extent that is no multiple of elems."`
+	Over     []Text   `yaml:"over" jsonschema_description:"The digits, fastest first: each has the product of the radices before it as stride."`
+	Stride   Map[Int] `yaml:"stride" jsonschema_description:"Instead of over: the stride of each digit."`
+	Share    Text     `yaml:"share" jsonschema_description:"A grid digit whose value b of n owns the contiguous run [N*b/n, N*(b+1)/n); the other digits count from its start."`
 }
 
 // KernelShared is the shared memory of a block.
@@ -87,7 +88,7 @@ type KernelRoute struct {
 
 	Formats []Text `yaml:"formats" jsonschema_description:"Formats that it holds for; all when left out."`
 	Arch    Int    `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Architecture that it holds for; all when left out."`
-	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context" jsonschema_description:"The size that decides."`
+	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context,enum=group" jsonschema_description:"The size that decides."`
 	Above   Int    `yaml:"above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Preferred for sizes above this."`
 	UpTo    Int    `yaml:"up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Preferred for sizes up to this."`
 	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`

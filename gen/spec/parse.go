@@ -27,7 +27,7 @@ type Set struct {
 }
 
 // maxFileBytes bounds a spec: the largest there is has 11 kB.
-const maxFileBytes = 256 << 10
+const maxFileBytes = 64 << 10
 
 // Root is the name under which diagnostics and headers speak of the specs folder, wherever it lies.
 const Root = "specs"
