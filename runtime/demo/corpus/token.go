@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -180,4 +181,22 @@ func (d Document) Transcript() string {
 		fmt.Fprintf(&b, "%s: %s\n", t.Role, t.Text)
 	}
 	return b.String()
+}
+
+// FingerprintKey is the metadata key under which a demo model names the corpus that it was trained on.
+const FingerprintKey = "minfer.demo.corpus"
+
+// Fingerprint identifies the corpus: SHA-256 over its first documents, the vocabulary and the held-out questions.
+func (c *Corpus) Fingerprint(t *Tokenizer) string {
+	h := sha256.New()
+	for i := range uint64(5000) {
+		io.WriteString(h, c.Document(Seed, i).Transcript())
+	}
+	for _, m := range t.Merges {
+		io.WriteString(h, m+"\n")
+	}
+	for _, q := range c.HeldOut(200) {
+		io.WriteString(h, q.Text+"\n"+strings.Join(q.Accept, "\n")+"\n")
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
