@@ -144,6 +144,8 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 			why = "the body's wide loads need blocks on 16-byte addresses"
 		}
 		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(lower.Place(f, v.Weights).BlockBytes), Chain: why})
+	}
+	if f != nil && f.Elems > 1 {
 		add(Term{Kind: Multiple, Source: Block, Dim: model.Cols, Value: int64(f.Elems), Chain: "a row is whole " + f.Name + " blocks"})
 	}
 	g := v.Geometry(f)
@@ -162,8 +164,11 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant, dev *model.Device, add func(Term)) {
 	elems := int64(d.Elems)
 	add(Term{Kind: Min, Source: Shape, Dim: dim, Value: 1, Chain: "an empty axis is no launch"})
-	if elems > 1 && !partial(v, d.Axis) {
+	if elems > 1 && !deal(v, d.Axis).Partial {
 		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: elems, Chain: fmt.Sprintf("a %s is %d elements", d.Axis, elems)})
+	}
+	if n := deal(v, d.Axis).Multiple; n > 0 {
+		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: int64(n), Chain: fmt.Sprintf("threads work on %d elements together", n)})
 	}
 	if c, bounded := g.Ceiling(d); bounded && d.Share < 0 {
 		add(Term{Kind: Max, Source: Coverage, Dim: dim, Value: int64(c) * elems, Factors: factors(g.Factors(d), elems), Chain: g.Chain(d)})
@@ -182,13 +187,13 @@ func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant
 		Chain: fmt.Sprintf("%d, the largest 32-bit index, less one period of %d %ss", maxIndex, period, d.Axis)})
 }
 
-func partial(v *model.Variant, axis string) bool {
-	for _, d := range v.Deal {
-		if d.Axis == axis {
-			return d.Partial
+func deal(v *model.Variant, axis string) *model.Deal {
+	for i := range v.Deal {
+		if v.Deal[i].Axis == axis {
+			return &v.Deal[i]
 		}
 	}
-	return false
+	panic("BUG: no axis " + axis)
 }
 
 func per(n int64, what string) string {

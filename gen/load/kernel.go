@@ -13,7 +13,7 @@ import (
 )
 
 // dims are the sizes of a shape by name.
-var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context)}
+var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf)}
 
 // device resolves a device class.
 func (l *loader) device(s *spec.Device) *model.Device {
@@ -257,7 +257,7 @@ func digitNames(digits []layout.PlacedDigit) []string {
 // deal resolves the dealing of an axis to strides.
 func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) model.Deal {
 	s, axis := e.Value, e.Name.Value
-	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Stride: map[string]int{}, Share: s.Share.Value}
+	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Multiple: s.Multiple.Or(0), Stride: map[string]int{}, Share: s.Share.Value}
 	known := func(t spec.Text) *layout.PlacedDigit {
 		for i := range v.Digits {
 			if v.Digits[i].Name == t.Value {

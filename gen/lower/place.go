@@ -48,6 +48,20 @@ func Place(f *model.Format, l model.WeightLayout) Placement {
 	return p
 }
 
+// Moves is the runs of bytes that take the file's block to the placed one: from, to, bytes. Neighbours that stay together
+// are one run.
+func (p Placement) Moves(f *model.Format) (moves [][3]int) {
+	for _, x := range f.Fields {
+		n := x.Bits() / 8
+		if k := len(moves) - 1; k >= 0 && moves[k][0]+moves[k][2] == x.AtBytes && moves[k][1]+moves[k][2] == p.At[x] {
+			moves[k][2] += n
+			continue
+		}
+		moves = append(moves, [3]int{x.AtBytes, p.At[x], n})
+	}
+	return moves
+}
+
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b

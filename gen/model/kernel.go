@@ -19,8 +19,8 @@ const (
 	KVHeads Dim = "kv_heads" // key/value heads
 	HeadDim Dim = "head_dim" // elements of a head
 	Context Dim = "context"  // positions attended to
+	Group   Dim = "group"    // query heads that share a key/value head
 	ShareOf Dim = "shares"   // shares of a split, chosen at launch
-	AllDims     = "rows, cols, tokens, heads, kv_heads, head_dim, context, shares"
 )
 
 // Device is what a class of GPUs allows: the limits that gates are derived from.
@@ -103,12 +103,13 @@ type Variant struct {
 
 // Deal is a dealing before a format decides the elements of a unit.
 type Deal struct {
-	Axis    string
-	Elems   int            // of one index, unless the format says otherwise
-	ByFmt   map[string]int // format name -> elems
-	Stride  map[string]int
-	Share   string
-	Partial bool // the extent need not be a multiple of Elems: the body handles the tail
+	Axis     string
+	Elems    int            // of one index, unless the format says otherwise
+	ByFmt    map[string]int // format name -> elems
+	Stride   map[string]int
+	Share    string
+	Multiple int  // the extent must be a multiple of this many elements; 0: of Elems alone
+	Partial  bool // the extent need not be a multiple of Elems: the body handles the tail
 }
 
 // Route is a measured preference: within it the variant comes before the ones that follow. It never widens a bound.
@@ -119,6 +120,20 @@ type Route struct {
 	Above   int64
 	UpTo    int64
 	Why     string // device, date, command, figure
+}
+
+// VariantsFor is the variants that a format has: a plain number has no block to pad.
+func (fam *Family) VariantsFor(f *Format) []*Variant {
+	if f == nil || !f.Plain() {
+		return fam.Variants
+	}
+	var kept []*Variant
+	for _, v := range fam.Variants {
+		if v.Weights == LayoutFile {
+			kept = append(kept, v)
+		}
+	}
+	return kept
 }
 
 // SwitchFor is the environment variable that turns the variant off for a format: "{format}" in Switch stands for the

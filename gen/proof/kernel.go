@@ -30,6 +30,9 @@ func Kernels(c *model.Catalog, pos *load.Positions) diag.List {
 				}
 			}
 			for _, f := range formats {
+				if !slices.Contains(fam.VariantsFor(f), v) {
+					continue
+				}
 				kernel(c, fam, v, f, report)
 			}
 			for _, other := range v.SameBits {

@@ -44,48 +44,6 @@ func dequantizeA8(dst []float32, src []byte) {
 	}
 }
 
-// dotF32A8 is the sum over e of weight[e]*x[e]: each weight is the float32 that dequantizing yields, products are summed
-// in float32 within a step and the steps in float64. w is len(x)/32 blocks.
-func dotF32A8(w []byte, x []float32) float32 {
-	checkRow("a8", len(x), len(w), 32, 40)
-	var acc float64
-	for ; len(x) > 0; w, x = w[40:], x[32:] {
-		b := (*[40]byte)(w)
-		x := (*[32]float32)(x)
-		var sum0, sum1, sum2, sum3 float32
-		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
-		for l := range 8 {
-			sum0 += d * float32(int8(b[4*l+4])) * x[4*l]
-			sum1 += d * float32(int8(b[4*l+5])) * x[4*l+1]
-			sum2 += d * float32(int8(b[4*l+6])) * x[4*l+2]
-			sum3 += d * float32(int8(b[4*l+7])) * x[4*l+3]
-		}
-		acc += float64((sum0 + sum1) + (sum2 + sum3))
-	}
-	return float32(acc)
-}
-
-// dotQ8A8 is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 32 elements, 40 bytes; x is as many elements.
-func dotQ8A8(w, x []byte) float32 {
-	checkDot("a8", len(w), len(x), 40, 40)
-	var acc float32
-	for ; len(w) > 0; w, x = w[40:], x[40:] {
-		b := (*[40]byte)(w)
-		x := (*[40]byte)(x)
-		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
-		var dot int32
-		for l := range 8 {
-			dot += int32(int8(b[4*l+4])) * int32(int8(x[4*l+4]))
-			dot += int32(int8(b[4*l+5])) * int32(int8(x[4*l+5]))
-			dot += int32(int8(b[4*l+6])) * int32(int8(x[4*l+6]))
-			dot += int32(int8(b[4*l+7])) * int32(int8(x[4*l+7]))
-		}
-		acc += numeric.F16(binary.LittleEndian.Uint16(x[:])) * (d * float32(dot))
-	}
-	return acc
-}
-
 // quantizeA8 rounds src to blocks of a8: d = max|x| / 127, codes x over the stored scale to nearest, ties to even.
 // dst is len(src)/32 blocks of 40 bytes. A number that is not finite makes a scale of its block so.
 func quantizeA8(dst []byte, src []float32) {

@@ -159,16 +159,16 @@ func dotQ8Q2K(w, x []byte) float32 {
 				var dot0, sum0, dot1, sum1, dot2, sum2, dot3, sum3 int32
 				qs := (*[16]byte)(b[32*h+16*k+16:])
 				xs := (*[136]byte)(x[160*h+16*k+4:])
-				for l := range 16 {
-					qs0 := uint32(qs[l])
-					dot0 += int32(qs0&3) * int32(int8(xs[l]))
-					sum0 += int32(int8(xs[l]))
-					dot1 += int32(qs0>>2&3) * int32(int8(xs[l+40]))
-					sum1 += int32(int8(xs[l+40]))
-					dot2 += int32(qs0>>4&3) * int32(int8(xs[l+80]))
-					sum2 += int32(int8(xs[l+80]))
-					dot3 += int32(qs0>>6) * int32(int8(xs[l+120]))
-					sum3 += int32(int8(xs[l+120]))
+				for l := range 2 {
+					qs0 := binary.LittleEndian.Uint64(qs[8*l:])
+					dot0 += dot8(qs0&0x0303030303030303, 0, xs[8*l:])
+					sum0 += sum8(xs[8*l:])
+					dot1 += dot8(qs0>>2&0x0303030303030303, 0, xs[8*l+40:])
+					sum1 += sum8(xs[8*l+40:])
+					dot2 += dot8(qs0>>4&0x0303030303030303, 0, xs[8*l+80:])
+					sum2 += sum8(xs[8*l+80:])
+					dot3 += dot8(qs0>>6&0x0303030303030303, 0, xs[8*l+120:])
+					sum3 += sum8(xs[8*l+120:])
 				}
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h:])) * (scale0*float32(dot0) - offset0*float32(sum0))
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h+40:])) * (scale1*float32(dot1) - offset1*float32(sum1))

@@ -77,13 +77,10 @@ func dotQ8Q4_0(w, x []byte) float32 {
 		x := (*[40]byte)(x)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		var dot int32
-		for l := range 8 {
-			qs0 := uint32(b[2*l+2])
-			qs1 := uint32(b[2*l+3])
-			dot += (int32(qs0&0xf) - 8) * int32(int8(x[2*l+4]))
-			dot += (int32(qs1&0xf) - 8) * int32(int8(x[2*l+5]))
-			dot += (int32(qs0>>4) - 8) * int32(int8(x[2*l+20]))
-			dot += (int32(qs1>>4) - 8) * int32(int8(x[2*l+21]))
+		for l := range 2 {
+			qs0 := binary.LittleEndian.Uint64(b[8*l+2:])
+			dot += dot8(qs0&0x0f0f0f0f0f0f0f0f, 8, x[8*l+4:])
+			dot += dot8(qs0>>4&0x0f0f0f0f0f0f0f0f, 8, x[8*l+20:])
 		}
 		acc += numeric.F16(binary.LittleEndian.Uint16(x[:])) * (d * float32(dot))
 	}

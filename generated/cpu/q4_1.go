@@ -82,13 +82,10 @@ func dotQ8Q4_1(w, x []byte) float32 {
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		m := numeric.F16(binary.LittleEndian.Uint16(b[2:]))
 		var dot int32
-		for l := range 8 {
-			qs0 := uint32(b[2*l+4])
-			qs1 := uint32(b[2*l+5])
-			dot += int32(qs0&0xf) * int32(int8(x[2*l+4]))
-			dot += int32(qs1&0xf) * int32(int8(x[2*l+5]))
-			dot += int32(qs0>>4) * int32(int8(x[2*l+20]))
-			dot += int32(qs1>>4) * int32(int8(x[2*l+21]))
+		for l := range 2 {
+			qs0 := binary.LittleEndian.Uint64(b[8*l+4:])
+			dot += dot8(qs0&0x0f0f0f0f0f0f0f0f, 0, x[8*l+4:])
+			dot += dot8(qs0>>4&0x0f0f0f0f0f0f0f0f, 0, x[8*l+20:])
 		}
 		acc += numeric.F16(binary.LittleEndian.Uint16(x[:])) * (d*float32(dot) + m*float32(int32(binary.LittleEndian.Uint32(x[36:]))))
 	}

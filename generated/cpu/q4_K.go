@@ -127,13 +127,10 @@ func dotQ8Q4K(w, x []byte) float32 {
 				var dot0, dot1 int32
 				qs := (*[32]byte)(b[64*a+32*j+16:])
 				xs := (*[72]byte)(x[160*a+80*j+4:])
-				for l := range 16 {
-					qs0 := uint32(qs[2*l])
-					qs1 := uint32(qs[2*l+1])
-					dot0 += int32(qs0&0xf) * int32(int8(xs[2*l]))
-					dot0 += int32(qs1&0xf) * int32(int8(xs[2*l+1]))
-					dot1 += int32(qs0>>4) * int32(int8(xs[2*l+40]))
-					dot1 += int32(qs1>>4) * int32(int8(xs[2*l+41]))
+				for l := range 4 {
+					qs0 := binary.LittleEndian.Uint64(qs[8*l:])
+					dot0 += dot8(qs0&0x0f0f0f0f0f0f0f0f, 0, xs[8*l:])
+					dot1 += dot8(qs0>>4&0x0f0f0f0f0f0f0f0f, 0, xs[8*l+40:])
 				}
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*a+80*j:])) * (scale0*float32(dot0) - offset0*float32(int32(binary.LittleEndian.Uint32(x[160*a+80*j+36:]))))
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*a+80*j+40:])) * (scale1*float32(dot1) - offset1*float32(int32(binary.LittleEndian.Uint32(x[160*a+80*j+76:]))))

@@ -235,20 +235,20 @@ func dotQ8Q5K(w, x []byte) float32 {
 		offset110 := dmin * m110
 		offset111 := dmin * m111
 		var dot000, dot001, dot010, dot011, dot100, dot101, dot110, dot111 int32
-		for l := range 32 {
-			qs0 := uint32(b[l+48])
-			qs1 := uint32(b[l+80])
-			qs2 := uint32(b[l+112])
-			qs3 := uint32(b[l+144])
-			qh0 := uint32(b[l+16])
-			dot000 += int32(qs0&0xf|(qh0&1)<<4) * int32(int8(x[l+4]))
-			dot001 += int32(qs0>>4|(qh0>>1&1)<<4) * int32(int8(x[l+44]))
-			dot010 += int32(qs1&0xf|(qh0>>2&1)<<4) * int32(int8(x[l+84]))
-			dot011 += int32(qs1>>4|(qh0>>3&1)<<4) * int32(int8(x[l+124]))
-			dot100 += int32(qs2&0xf|(qh0>>4&1)<<4) * int32(int8(x[l+164]))
-			dot101 += int32(qs2>>4|(qh0>>5&1)<<4) * int32(int8(x[l+204]))
-			dot110 += int32(qs3&0xf|(qh0>>6&1)<<4) * int32(int8(x[l+244]))
-			dot111 += int32(qs3>>4|(qh0>>7)<<4) * int32(int8(x[l+284]))
+		for l := range 4 {
+			qs0 := binary.LittleEndian.Uint64(b[8*l+48:])
+			qs1 := binary.LittleEndian.Uint64(b[8*l+80:])
+			qs2 := binary.LittleEndian.Uint64(b[8*l+112:])
+			qs3 := binary.LittleEndian.Uint64(b[8*l+144:])
+			qh0 := binary.LittleEndian.Uint64(b[8*l+16:])
+			dot000 += dot8(qs0&0x0f0f0f0f0f0f0f0f|(qh0&0x0101010101010101)<<4, 0, x[8*l+4:])
+			dot001 += dot8(qs0>>4&0x0f0f0f0f0f0f0f0f|(qh0>>1&0x0101010101010101)<<4, 0, x[8*l+44:])
+			dot010 += dot8(qs1&0x0f0f0f0f0f0f0f0f|(qh0>>2&0x0101010101010101)<<4, 0, x[8*l+84:])
+			dot011 += dot8(qs1>>4&0x0f0f0f0f0f0f0f0f|(qh0>>3&0x0101010101010101)<<4, 0, x[8*l+124:])
+			dot100 += dot8(qs2&0x0f0f0f0f0f0f0f0f|(qh0>>4&0x0101010101010101)<<4, 0, x[8*l+164:])
+			dot101 += dot8(qs2>>4&0x0f0f0f0f0f0f0f0f|(qh0>>5&0x0101010101010101)<<4, 0, x[8*l+204:])
+			dot110 += dot8(qs3&0x0f0f0f0f0f0f0f0f|(qh0>>6&0x0101010101010101)<<4, 0, x[8*l+244:])
+			dot111 += dot8(qs3>>4&0x0f0f0f0f0f0f0f0f|(qh0>>7&0x0101010101010101)<<4, 0, x[8*l+284:])
 		}
 		acc += numeric.F16(binary.LittleEndian.Uint16(x[:])) * (scale000*float32(dot000) - offset000*float32(int32(binary.LittleEndian.Uint32(x[36:]))))
 		acc += numeric.F16(binary.LittleEndian.Uint16(x[40:])) * (scale001*float32(dot001) - offset001*float32(int32(binary.LittleEndian.Uint32(x[76:]))))

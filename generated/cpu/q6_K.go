@@ -126,14 +126,14 @@ func dotQ8Q6K(w, x []byte) float32 {
 				ql := (*[48]byte)(b[64*h+16*k:])
 				qh := (*[16]byte)(b[32*h+16*k+128:])
 				xs := (*[136]byte)(x[160*h+16*k+4:])
-				for l := range 16 {
-					ql0 := uint32(ql[l])
-					ql1 := uint32(ql[l+32])
-					qh0 := uint32(qh[l])
-					dot00 += (int32(ql0&0xf|(qh0&3)<<4) - 32) * int32(int8(xs[l]))
-					dot01 += (int32(ql1&0xf|(qh0>>2&3)<<4) - 32) * int32(int8(xs[l+40]))
-					dot10 += (int32(ql0>>4|(qh0>>4&3)<<4) - 32) * int32(int8(xs[l+80]))
-					dot11 += (int32(ql1>>4|(qh0>>6)<<4) - 32) * int32(int8(xs[l+120]))
+				for l := range 2 {
+					ql0 := binary.LittleEndian.Uint64(ql[8*l:])
+					ql1 := binary.LittleEndian.Uint64(ql[8*l+32:])
+					qh0 := binary.LittleEndian.Uint64(qh[8*l:])
+					dot00 += dot8(ql0&0x0f0f0f0f0f0f0f0f|(qh0&0x0303030303030303)<<4, 32, xs[8*l:])
+					dot01 += dot8(ql1&0x0f0f0f0f0f0f0f0f|(qh0>>2&0x0303030303030303)<<4, 32, xs[8*l+40:])
+					dot10 += dot8(ql0>>4&0x0f0f0f0f0f0f0f0f|(qh0>>4&0x0303030303030303)<<4, 32, xs[8*l+80:])
+					dot11 += dot8(ql1>>4&0x0f0f0f0f0f0f0f0f|(qh0>>6&0x0303030303030303)<<4, 32, xs[8*l+120:])
 				}
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h:])) * (scale00 * float32(dot00))
 				acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h+40:])) * (scale01 * float32(dot01))

@@ -86,12 +86,12 @@ func dotQ8TQ2_0(w, x []byte) float32 {
 			var dot0, dot1, dot2, dot3 int32
 			qs := (*[32]byte)(b[32*h:])
 			xs := (*[152]byte)(x[160*h+4:])
-			for m := range 32 {
-				qs0 := uint32(qs[m])
-				dot0 += (int32(qs0&3) - 1) * int32(int8(xs[m]))
-				dot1 += (int32(qs0>>2&3) - 1) * int32(int8(xs[m+40]))
-				dot2 += (int32(qs0>>4&3) - 1) * int32(int8(xs[m+80]))
-				dot3 += (int32(qs0>>6) - 1) * int32(int8(xs[m+120]))
+			for m := range 4 {
+				qs0 := binary.LittleEndian.Uint64(qs[8*m:])
+				dot0 += dot8(qs0&0x0303030303030303, 1, xs[8*m:])
+				dot1 += dot8(qs0>>2&0x0303030303030303, 1, xs[8*m+40:])
+				dot2 += dot8(qs0>>4&0x0303030303030303, 1, xs[8*m+80:])
+				dot3 += dot8(qs0>>6&0x0303030303030303, 1, xs[8*m+120:])
 			}
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h:])) * (d * float32(dot0))
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[160*h+40:])) * (d * float32(dot1))

@@ -444,6 +444,7 @@ MINFER_DEVICE uint32_t unit_codes(const iq1_m_file& r, int i) {
   constexpr int idx_qh_shift[8] = {0, 0, 4, 4, 0, 0, 4, 4};
   return iq1_m_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[(i / 4)] >> (idx_qh_shift[i])) & 0x7u) << 8)) + i % 2];
 }
+MINFER_DEVICE int unit_code(const iq1_m_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq1_m_file& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;
@@ -924,6 +925,7 @@ MINFER_DEVICE uint32_t unit_codes(const iq1_m_padded& r, int i) {
   constexpr int idx_qh_shift[8] = {0, 0, 4, 4, 0, 0, 4, 4};
   return iq1_m_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[(i / 4)] >> (idx_qh_shift[i])) & 0x7u) << 8)) + i % 2];
 }
+MINFER_DEVICE int unit_code(const iq1_m_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq1_m_padded& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;

@@ -438,6 +438,7 @@ MINFER_DEVICE void unit_load(iq1_s_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq1_s_file& r, int i) {
   return iq1_s_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (3 * (i / 2))) & 0x7u) << 8)) + i % 2];
 }
+MINFER_DEVICE int unit_code(const iq1_s_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq1_s_file& r, int g) {
   return r.n_ls * r.n_d;
 }
@@ -890,6 +891,7 @@ MINFER_DEVICE void unit_load(iq1_s_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq1_s_padded& r, int i) {
   return iq1_s_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (3 * (i / 2))) & 0x7u) << 8)) + i % 2];
 }
+MINFER_DEVICE int unit_code(const iq1_s_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq1_s_padded& r, int g) {
   return r.n_ls * r.n_d;
 }

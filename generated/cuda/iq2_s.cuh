@@ -234,6 +234,7 @@ MINFER_DEVICE void unit_load(iq2_s_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_s_file& r, int i) {
   return negate4(iq2_s_iq2s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (2 * (i / 2))) & 0x3u) << 8)) + i % 2], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_s_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_s_file& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;
@@ -487,6 +488,7 @@ MINFER_DEVICE void unit_load(iq2_s_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_s_padded& r, int i) {
   return negate4(iq2_s_iq2s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (2 * (i / 2))) & 0x3u) << 8)) + i % 2], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_s_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_s_padded& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;

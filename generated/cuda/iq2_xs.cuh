@@ -136,6 +136,7 @@ MINFER_DEVICE void unit_load(iq2_xs_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_xs_file& r, int i) {
   return negate4(iq2_xs_iq2xs_grid_levels[2 * ((uint32_t)r.idx_qs[(i / 2)] & 0x1ffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[(i / 2)] >> (9)) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_xs_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_xs_file& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;
@@ -291,6 +292,7 @@ MINFER_DEVICE void unit_load(iq2_xs_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_xs_padded& r, int i) {
   return negate4(iq2_xs_iq2xs_grid_levels[2 * ((uint32_t)r.idx_qs[(i / 2)] & 0x1ffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[(i / 2)] >> (9)) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_xs_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_xs_padded& r, int g) {
   switch (g) {
     case 0: return r.n_ls[0] * r.n_d;

@@ -78,6 +78,7 @@ MINFER_DEVICE void unit_load(iq2_xxs_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_xxs_file& r, int i) {
   return negate4(iq2_xxs_iq2xxs_grid_levels[2 * (((uint32_t)r.idx_qs[0] >> (8 * (i / 2))) & 0xffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_xxs_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_xxs_file& r, int g) {
   return r.n_ls * r.n_d;
 }
@@ -169,6 +170,7 @@ MINFER_DEVICE void unit_load(iq2_xxs_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq2_xxs_padded& r, int i) {
   return negate4(iq2_xxs_iq2xxs_grid_levels[2 * (((uint32_t)r.idx_qs[0] >> (8 * (i / 2))) & 0xffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq2_xxs_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq2_xxs_padded& r, int g) {
   return r.n_ls * r.n_d;
 }

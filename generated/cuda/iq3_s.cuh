@@ -81,6 +81,7 @@ MINFER_DEVICE void unit_load(iq3_s_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq3_s_file& r, int i) {
   return negate4(iq3_s_iq3s_grid_levels[((r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (i)) & 0x1u) << 8))], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq3_s_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq3_s_file& r, int g) {
   return r.n_ls * r.n_d;
 }
@@ -174,6 +175,7 @@ MINFER_DEVICE void unit_load(iq3_s_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq3_s_padded& r, int i) {
   return negate4(iq3_s_iq3s_grid_levels[((r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (i)) & 0x1u) << 8))], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq3_s_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq3_s_padded& r, int g) {
   return r.n_ls * r.n_d;
 }

@@ -53,6 +53,7 @@ MINFER_DEVICE void unit_load(iq3_xxs_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq3_xxs_file& r, int i) {
   return negate4(iq3_xxs_iq3xxs_grid_levels[(r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu)], spread1((with_parity((((uint32_t)r.sg_gas[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq3_xxs_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq3_xxs_file& r, int g) {
   return r.n_ls * r.n_d;
 }
@@ -118,6 +119,7 @@ MINFER_DEVICE void unit_load(iq3_xxs_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq3_xxs_padded& r, int i) {
   return negate4(iq3_xxs_iq3xxs_grid_levels[(r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu)], spread1((with_parity((((uint32_t)r.sg_gas[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
+MINFER_DEVICE int unit_code(const iq3_xxs_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq3_xxs_padded& r, int g) {
   return r.n_ls * r.n_d;
 }

@@ -20,6 +20,7 @@ MINFER_DEVICE void unit_load(iq4_xs_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq4_xs_file& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
 }
+MINFER_DEVICE int unit_code(const iq4_xs_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq4_xs_file& r, int g) {
   return r.n_ls * r.n_d;
 }
@@ -52,6 +53,7 @@ MINFER_DEVICE void unit_load(iq4_xs_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const iq4_xs_padded& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
 }
+MINFER_DEVICE int unit_code(const iq4_xs_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const iq4_xs_padded& r, int g) {
   return r.n_ls * r.n_d;
 }

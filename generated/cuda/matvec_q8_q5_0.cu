@@ -2,16 +2,16 @@
 // matvec-q8 of q5_0: y[t,m] = sum over k of W[m,k] * x[t,k], plus bias[m]: a quantized matrix times activations quantized to 8 bits per 32 elements (format a8), one row of the matrix and one token for each block. A thread takes whole units of a row, in ascending order, and adds d8 * S * dot of each; the block sums its threads by a shuffle tree and one partial sum for each warp.
 //
 // matvec_q8_q5_0_v1: The reference. Covers every width and reads the file's blocks as they are, whatever their alignment.
-//   row = block covers every rows
-//   token = token covers every tokens
-//   unit = thread + 256*round covers every cols
+//   row = block covers all rows
+//   token = token covers all tokens
+//   unit = thread + 256*round covers all cols
 // matvec_q8_q5_0_v2: The same loop over padded blocks, so that every piece of a plane is one 16-byte load.
-//   row = block covers every rows
-//   token = token covers every tokens
-//   unit = thread + 256*round covers every cols
+//   row = block covers all rows
+//   token = token covers all tokens
+//   unit = thread + 256*round covers all cols
 // matvec_q8_q5_0_v2_pf: Two rounds unrolled, the loads of both issued before either is accumulated. Same units and same order of sums as v2.
-//   row = block covers every rows
-//   token = token covers every tokens
+//   row = block covers all rows
+//   token = token covers all tokens
 //   unit = thread + 256*round covers units 0..511: 256 threads * 2 rounds * 32 elements = 16384 cols
 // spec 19f2e41dd8faca8c314547614b43f067d1a5371bb832b3d82f6a84b574414c13
 #include "minfer.cuh"

@@ -20,6 +20,7 @@ MINFER_DEVICE void unit_load(mxfp4_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const mxfp4_file& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 }
+MINFER_DEVICE int unit_code(const mxfp4_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const mxfp4_file& r, int g) {
   return r.n_d;
 }
@@ -50,6 +51,7 @@ MINFER_DEVICE void unit_load(mxfp4_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const mxfp4_padded& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 }
+MINFER_DEVICE int unit_code(const mxfp4_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const mxfp4_padded& r, int g) {
   return r.n_d;
 }

@@ -34,6 +34,7 @@ MINFER_DEVICE void unit_load(q2_K_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q2_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
+MINFER_DEVICE int unit_code(const q2_K_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q2_K_file& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;
@@ -86,6 +87,7 @@ MINFER_DEVICE void unit_load(q2_K_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q2_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
+MINFER_DEVICE int unit_code(const q2_K_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q2_K_padded& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;

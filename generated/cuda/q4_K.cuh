@@ -3,6 +3,47 @@
 #include "decode.cuh"
 #include "a8.cuh"
 
+// q4_K, blocks of 144 bytes (file layout): a unit is 32 elements, 8 in a block.
+struct q4_K_file {
+  uint32_t q_qs[8];
+  int q_qs_s;
+  float n_sc;
+  float n_d;
+  float n_m;
+  float n_dmin;
+  static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+};
+MINFER_DEVICE void unit_load(q4_K_file& r, const uint8_t* blk, int p) {
+  put16(r.q_qs + 0, load16(blk + 16 + 32 * (p / 2)));
+  put16(r.q_qs + 4, load16(blk + 32 + 32 * (p / 2)));
+  r.q_qs_s = 4 * (p % 2);
+  r.n_sc = (float)(unsigned)(((load1(blk + 4 + 8 * (p / 4) + (p % 4)) & 0xfu) | (((load1(blk + 4 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_d = f16_to_f32((uint16_t)(load2(blk)));
+  r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
+}
+MINFER_DEVICE uint32_t unit_codes(const q4_K_file& r, int i) {
+  return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu);
+}
+MINFER_DEVICE int unit_code(const q4_K_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q4_K_file& r, int g) {
+  return r.n_sc * r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q4_K_file& r, int g) {
+  return r.n_m * r.n_dmin;
+}
+MINFER_DEVICE float unit_bias(const q4_K_file& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q4_K_file& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
+}
+
 // q4_K, blocks of 144 bytes (file layout): a unit is 64 elements, 4 in a block.
 struct q4_K_file_x64 {
   uint32_t q_qs[8];
@@ -26,6 +67,7 @@ MINFER_DEVICE void unit_load(q4_K_file_x64& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q4_K_file_x64& r, int i) {
   return ((r.q_qs[i % 8] >> (4 * (i / 8))) & 0x0f0f0f0fu);
 }
+MINFER_DEVICE int unit_code(const q4_K_file_x64& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q4_K_file_x64& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;
@@ -53,6 +95,47 @@ MINFER_DEVICE void unit_acc(const q4_K_file_x64& r, const a8_file* x, float& acc
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 - x[0].n_d * r.n_m[0] * r.n_dmin * (float)sum0 + x[1].n_d * r.n_sc[1] * r.n_d * (float)dot1 - x[1].n_d * r.n_m[1] * r.n_dmin * (float)sum1;
 }
 
+// q4_K, blocks of 144 bytes (padded layout): a unit is 32 elements, 8 in a block.
+struct q4_K_padded {
+  uint32_t q_qs[8];
+  int q_qs_s;
+  float n_sc;
+  float n_d;
+  float n_m;
+  float n_dmin;
+  static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+};
+MINFER_DEVICE void unit_load(q4_K_padded& r, const uint8_t* blk, int p) {
+  put16(r.q_qs + 0, load16(blk + 16 + 32 * (p / 2)));
+  put16(r.q_qs + 4, load16(blk + 32 + 32 * (p / 2)));
+  r.q_qs_s = 4 * (p % 2);
+  r.n_sc = (float)(unsigned)(((load1(blk + 4 + 8 * (p / 4) + (p % 4)) & 0xfu) | (((load1(blk + 4 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_d = f16_to_f32((uint16_t)(load2(blk)));
+  r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
+}
+MINFER_DEVICE uint32_t unit_codes(const q4_K_padded& r, int i) {
+  return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu);
+}
+MINFER_DEVICE int unit_code(const q4_K_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q4_K_padded& r, int g) {
+  return r.n_sc * r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q4_K_padded& r, int g) {
+  return r.n_m * r.n_dmin;
+}
+MINFER_DEVICE float unit_bias(const q4_K_padded& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q4_K_padded& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
+}
+
 // q4_K, blocks of 144 bytes (padded layout): a unit is 64 elements, 4 in a block.
 struct q4_K_padded_x64 {
   uint32_t q_qs[8];
@@ -76,6 +159,7 @@ MINFER_DEVICE void unit_load(q4_K_padded_x64& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q4_K_padded_x64& r, int i) {
   return ((r.q_qs[i % 8] >> (4 * (i / 8))) & 0x0f0f0f0fu);
 }
+MINFER_DEVICE int unit_code(const q4_K_padded_x64& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q4_K_padded_x64& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;

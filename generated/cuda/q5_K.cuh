@@ -31,6 +31,7 @@ MINFER_DEVICE void unit_load(q5_K_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q5_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x01010101u) << 4);
 }
+MINFER_DEVICE int unit_code(const q5_K_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q5_K_file& r, int g) {
   return r.n_sc * r.n_d;
 }
@@ -76,6 +77,7 @@ MINFER_DEVICE void unit_load(q5_K_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q5_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x01010101u) << 4);
 }
+MINFER_DEVICE int unit_code(const q5_K_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q5_K_padded& r, int g) {
   return r.n_sc * r.n_d;
 }

@@ -40,6 +40,7 @@ MINFER_DEVICE void unit_load(q6_K_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q6_K_file& r, int i) {
   return ((r.q_ql[i] >> (r.q_ql_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x03030303u) << 4);
 }
+MINFER_DEVICE int unit_code(const q6_K_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q6_K_file& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;
@@ -91,6 +92,7 @@ MINFER_DEVICE void unit_load(q6_K_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q6_K_padded& r, int i) {
   return ((r.q_ql[i] >> (r.q_ql_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x03030303u) << 4);
 }
+MINFER_DEVICE int unit_code(const q6_K_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q6_K_padded& r, int g) {
   switch (g) {
     case 0: return r.n_sc[0] * r.n_d;

@@ -27,6 +27,7 @@ MINFER_DEVICE void unit_load(q8_K_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q8_K_file& r, int i) {
   return r.q_qs[i];
 }
+MINFER_DEVICE int unit_code(const q8_K_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q8_K_file& r, int g) {
   return r.n_d;
 }
@@ -61,6 +62,7 @@ MINFER_DEVICE void unit_load(q8_K_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const q8_K_padded& r, int i) {
   return r.q_qs[i];
 }
+MINFER_DEVICE int unit_code(const q8_K_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const q8_K_padded& r, int g) {
   return r.n_d;
 }

@@ -62,6 +62,7 @@ MINFER_DEVICE uint32_t unit_codes(const tq1_0_file& r, int i) {
   for (int k = 0; k < 4; k++) w |= (uint32_t)(uint8_t)tq1_0_file_weight(r.blk, r.first + 4 * i + k) << (8 * k);
   return w;
 }
+MINFER_DEVICE int unit_code(const tq1_0_file& r, int e) { return tq1_0_file_weight(r.blk, r.first + e); }
 MINFER_DEVICE float unit_scale(const tq1_0_file& r, int g) {
   const uint8_t* blk = r.blk;
   const int e = r.first + 4 * g;
@@ -152,6 +153,7 @@ MINFER_DEVICE uint32_t unit_codes(const tq1_0_padded& r, int i) {
   for (int k = 0; k < 4; k++) w |= (uint32_t)(uint8_t)tq1_0_padded_weight(r.blk, r.first + 4 * i + k) << (8 * k);
   return w;
 }
+MINFER_DEVICE int unit_code(const tq1_0_padded& r, int e) { return tq1_0_padded_weight(r.blk, r.first + e); }
 MINFER_DEVICE float unit_scale(const tq1_0_padded& r, int g) {
   const uint8_t* blk = r.blk;
   const int e = r.first + 4 * g;

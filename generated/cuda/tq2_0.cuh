@@ -26,6 +26,7 @@ MINFER_DEVICE void unit_load(tq2_0_file& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const tq2_0_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
+MINFER_DEVICE int unit_code(const tq2_0_file& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const tq2_0_file& r, int g) {
   return r.n_d;
 }
@@ -61,6 +62,7 @@ MINFER_DEVICE void unit_load(tq2_0_padded& r, const uint8_t* blk, int p) {
 MINFER_DEVICE uint32_t unit_codes(const tq2_0_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
+MINFER_DEVICE int unit_code(const tq2_0_padded& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
 MINFER_DEVICE float unit_scale(const tq2_0_padded& r, int g) {
   return r.n_d;
 }

@@ -7,19 +7,240 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
+// addArgs are the arguments of add, in order.
+var addArgs = []kernel.Arg{
+	{Name: "a", Type: "f32*"},
+	{Name: "b", Type: "f32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
+// argmaxArgs are the arguments of argmax, in order.
+var argmaxArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "i32*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
+// attendCombineArgs are the arguments of attend-combine, in order.
+var attendCombineArgs = []kernel.Arg{
+	{Name: "partial", Type: "f32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "heads", Type: "i32"},
+	{Name: "shares", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+}
+
+// attendPrefillArgs are the arguments of attend-prefill, in order.
+var attendPrefillArgs = []kernel.Arg{
+	{Name: "q", Type: "f32*"},
+	{Name: "k", Type: "u8*"},
+	{Name: "v", Type: "u8*"},
+	{Name: "positions", Type: "i32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "tokens", Type: "i32"},
+	{Name: "heads", Type: "i32"},
+	{Name: "kv_heads", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "scale", Type: "f32"},
+}
+
+// attendSplitArgs are the arguments of attend-split, in order.
+var attendSplitArgs = []kernel.Arg{
+	{Name: "q", Type: "f32*"},
+	{Name: "k", Type: "u8*"},
+	{Name: "v", Type: "u8*"},
+	{Name: "positions", Type: "i32*"},
+	{Name: "partial", Type: "f32*", Out: true},
+	{Name: "kv_heads", Type: "i32"},
+	{Name: "group", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "scale", Type: "f32"},
+}
+
+// embedArgs are the arguments of embed, in order.
+var embedArgs = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "ids", Type: "i32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
+// kvAppendArgs are the arguments of kv-append, in order.
+var kvAppendArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "cache", Type: "u8*", Out: true},
+	{Name: "positions", Type: "i32*"},
+	{Name: "cols", Type: "i32"},
+}
+
+// matmulQ8Args are the arguments of matmul-q8, in order.
+var matmulQ8Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u8*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "tokens", Type: "i32"},
+	{Name: "y_stride", Type: "i64"},
+}
+
+// matvecF32Args are the arguments of matvec-f32, in order.
+var matvecF32Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "f32*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "y_stride", Type: "i64"},
+}
+
 // matvecQ8Args are the arguments of matvec-q8, in order.
 var matvecQ8Args = []kernel.Arg{
-	{"w", "u8*", false},
-	{"x", "u8*", false},
-	{"bias", "f32*", false},
-	{"y", "f32*", true},
-	{"rows", "i32", false},
-	{"cols", "i32", false},
-	{"y_stride", "i64", false},
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u8*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "y_stride", Type: "i64"},
+}
+
+// quantizeA8Args are the arguments of quantize-a8, in order.
+var quantizeA8Args = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "u8*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
+// rmsnormArgs are the arguments of rmsnorm, in order.
+var rmsnormArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "w", Type: "f32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "cols", Type: "i32"},
+	{Name: "eps", Type: "f32"},
+}
+
+// ropeArgs are the arguments of rope, in order.
+var ropeArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "positions", Type: "i32*"},
+	{Name: "table", Type: "f32*"},
+	{Name: "heads", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "dims", Type: "i32"},
+	{Name: "adjacent", Type: "i32"},
+}
+
+// selectRowsArgs are the arguments of select-rows, in order.
+var selectRowsArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "index", Type: "i32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
+// siluMulArgs are the arguments of silu-mul, in order.
+var siluMulArgs = []kernel.Arg{
+	{Name: "gate", Type: "f32*"},
+	{Name: "up", Type: "f32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "cols", Type: "i32"},
 }
 
 // All lists the gates by op, family and format.
 var All = []*kernel.Entry{
+	&Add,
+	&Argmax,
+	&AttendCombine,
+	&AttendPrefillF16,
+	&AttendPrefillF32,
+	&AttendSplitF16,
+	&AttendSplitF32,
+	&EmbedBF16,
+	&EmbedF16,
+	&EmbedF32,
+	&EmbedIQ1M,
+	&EmbedIQ1S,
+	&EmbedIQ2S,
+	&EmbedIQ2XS,
+	&EmbedIQ2XXS,
+	&EmbedIQ3S,
+	&EmbedIQ3XXS,
+	&EmbedIQ4NL,
+	&EmbedIQ4XS,
+	&EmbedMXFP4,
+	&EmbedQ2K,
+	&EmbedQ3K,
+	&EmbedQ4_0,
+	&EmbedQ4_1,
+	&EmbedQ4K,
+	&EmbedQ5_0,
+	&EmbedQ5_1,
+	&EmbedQ5K,
+	&EmbedQ6K,
+	&EmbedQ8_0,
+	&EmbedQ8_1,
+	&EmbedQ8K,
+	&EmbedTQ1_0,
+	&EmbedTQ2_0,
+	&KvAppendF16,
+	&KvAppendF32,
+	&MatmulQ8IQ1M,
+	&MatmulQ8IQ1S,
+	&MatmulQ8IQ2S,
+	&MatmulQ8IQ2XS,
+	&MatmulQ8IQ2XXS,
+	&MatmulQ8IQ3S,
+	&MatmulQ8IQ3XXS,
+	&MatmulQ8IQ4NL,
+	&MatmulQ8IQ4XS,
+	&MatmulQ8MXFP4,
+	&MatmulQ8Q2K,
+	&MatmulQ8Q3K,
+	&MatmulQ8Q4_0,
+	&MatmulQ8Q4_1,
+	&MatmulQ8Q4K,
+	&MatmulQ8Q5_0,
+	&MatmulQ8Q5_1,
+	&MatmulQ8Q5K,
+	&MatmulQ8Q6K,
+	&MatmulQ8Q8_0,
+	&MatmulQ8Q8_1,
+	&MatmulQ8Q8K,
+	&MatmulQ8TQ1_0,
+	&MatmulQ8TQ2_0,
+	&MatvecF32BF16,
+	&MatvecF32F16,
+	&MatvecF32F32,
+	&MatvecF32IQ1M,
+	&MatvecF32IQ1S,
+	&MatvecF32IQ2S,
+	&MatvecF32IQ2XS,
+	&MatvecF32IQ2XXS,
+	&MatvecF32IQ3S,
+	&MatvecF32IQ3XXS,
+	&MatvecF32IQ4NL,
+	&MatvecF32IQ4XS,
+	&MatvecF32MXFP4,
+	&MatvecF32Q2K,
+	&MatvecF32Q3K,
+	&MatvecF32Q4_0,
+	&MatvecF32Q4_1,
+	&MatvecF32Q4K,
+	&MatvecF32Q5_0,
+	&MatvecF32Q5_1,
+	&MatvecF32Q5K,
+	&MatvecF32Q6K,
+	&MatvecF32Q8_0,
+	&MatvecF32Q8_1,
+	&MatvecF32Q8K,
+	&MatvecF32TQ1_0,
+	&MatvecF32TQ2_0,
 	&MatvecQ8IQ1M,
 	&MatvecQ8IQ1S,
 	&MatvecQ8IQ2S,
@@ -44,6 +265,11 @@ var All = []*kernel.Entry{
 	&MatvecQ8Q8K,
 	&MatvecQ8TQ1_0,
 	&MatvecQ8TQ2_0,
+	&QuantizeA8,
+	&Rmsnorm,
+	&Rope,
+	&SelectRows,
+	&SiluMul,
 }
 
 // Switch is an environment variable; set to 0 it turns the variants off.

@@ -8,6 +8,16 @@ import "fmt"
 // Layout is how a weight lies in device memory.
 type Layout string
 
+// Placement is where the fields of a block lie under a layout.
+type Placement struct {
+	BlockBytes     int // from one block to the next
+	FileBlockBytes int // the same in a file
+	Moves          []Move
+}
+
+// Move is a run of bytes of a block: from the file's block to the placed one.
+type Move struct{ From, To, Bytes int }
+
 // Query is a shape to be launched on a device. Sizes that an op does not have are zero.
 type Query struct {
 	Rows    int64 // of a matrix: outputs
@@ -17,6 +27,7 @@ type Query struct {
 	KVHeads int64 // key/value heads
 	HeadDim int64 // elements of a head
 	Context int64 // positions attended to
+	Group   int64 // query heads that share a key/value head
 	Shares  int64 // shares of a split axis, chosen by the caller
 
 	Weights     Layout
@@ -88,6 +99,8 @@ func (q *Query) Dim(name string) int64 {
 		return q.HeadDim
 	case "context":
 		return q.Context
+	case "group":
+		return q.Group
 	case "shares":
 		return q.Shares
 	}

@@ -139,6 +139,22 @@ type view struct {
 	Family   *model.Family
 	Format   *model.Format
 	Variants []kernelView
+	formats  []*model.Format
+}
+
+// At is the byte offset of a field in the block of a format.
+func (v *view) At(format, field string) (int, error) {
+	for _, f := range v.formats {
+		if f.Name != format {
+			continue
+		}
+		for _, x := range f.Fields {
+			if x.Name == field {
+				return x.AtBytes, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("no format %s has a field %s", format, field)
 }
 
 // kernelView is what a template sees of one variant.
@@ -156,8 +172,8 @@ type kernelView struct {
 }
 
 func (e *emitter) kernels(body *template.Template, fam *model.Family, f *model.Format) ([]byte, error) {
-	v := view{Family: fam, Format: f}
-	for _, variant := range fam.Variants {
+	v := view{Family: fam, Format: f, formats: e.catalog.Formats}
+	for _, variant := range fam.VariantsFor(f) {
 		v.Variants = append(v.Variants, e.view(fam, variant, f))
 	}
 	if e.activations() != nil {
@@ -199,7 +215,7 @@ func (e *emitter) view(fam *model.Family, v *model.Variant, f *model.Format) ker
 	k.Threads = k.geo.Threads()
 	if f != nil {
 		for i := range k.geo.Axes {
-			if d := &k.geo.Axes[i]; fam.Dims[d.Axis] == model.Cols {
+			if d := &k.geo.Axes[i]; fam.Dims[d.Axis] == model.Cols && d.Axis == "unit" {
 				k.Elems = d.Elems
 				k.Unit = unitName(f, v.Weights, d.Elems)
 				e.units[unitKey{f, v.Weights, d.Elems}] = true
@@ -223,7 +239,7 @@ func (e *emitter) header(v *view) string {
 		fmt.Fprintf(&b, "// %s: %s\n", k.Symbol, strings.Join(strings.Fields(k.Doc), " "))
 		for i := range k.geo.Axes {
 			d := &k.geo.Axes[i]
-			reach := "every " + string(v.Family.Dims[d.Axis])
+			reach := "all " + string(v.Family.Dims[d.Axis])
 			if c, bounded := k.geo.Ceiling(d); bounded && d.Share < 0 {
 				reach = fmt.Sprintf("%ss 0..%d: %s = %d %s", d.Axis, c-1, k.geo.Chain(d), c*d.Elems, v.Family.Dims[d.Axis])
 			}
@@ -232,7 +248,7 @@ func (e *emitter) header(v *view) string {
 	}
 	fmt.Fprintf(&b, "// spec %s\n", v.Family.Digest)
 	b.WriteString("#include \"minfer.cuh\"\n#include \"reduce.cuh\"\n")
-	if v.Format != nil {
+	if v.Variants[0].Unit != "" {
 		fmt.Fprintf(&b, "#include \"%s.cuh\"\n", v.Format.Name)
 	}
 	return b.String()
@@ -326,6 +342,9 @@ func (k kernelView) Bounds() string {
 		case t.Kind == bound.Weights:
 			name = k.Symbol + "_BlockBytes"
 			fmt.Fprintf(&b, "constexpr long long %s = %d;\n", name, k.blockBytes())
+			if k.Unit == "" {
+				break
+			}
 			fmt.Fprintf(&b, "static_assert(%s::block_bytes == %s * %s::block_elems / %d, \"%s reads blocks of another size\");\n", k.Unit, name, k.Unit, k.format.Elems, k.Symbol)
 		case len(t.Factors) > 0:
 			var product []string

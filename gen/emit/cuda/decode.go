@@ -16,6 +16,7 @@ import (
 //
 //	unit_load(r, blk, p)    loads unit p of the block at blk
 //	unit_codes(r, i)        four code bytes of quad i; weight = (code + add) for each, add is unit_add(r)
+//	unit_code(r, e)         the code of element e
 //	unit_scale(r, g), unit_offset(r, g), unit_bias(r, g)   numbers of group g; value = scale * (weight + bias) - offset
 type decoder struct {
 	*strings.Builder
@@ -210,6 +211,7 @@ func (d *decoder) regular() {
 	if !d.u.Format.InFile() {
 		return
 	}
+	fmt.Fprintf(d, "MINFER_DEVICE int unit_code(const %s& r, int e) { return (int)(%s)(unit_codes(r, e / 4) >> (8 * (e %% 4))); }\n", d.name, d.codeType())
 	d.accessor("unit_scale", scale, "1.0f")
 	d.accessor("unit_offset", minus, "0.0f")
 	d.accessor("unit_bias", bias, "0.0f")
@@ -232,6 +234,14 @@ func (d *decoder) constants(groups int) {
 // unsignedCodes reports whether a code byte can pass 127 and means it.
 func (d *decoder) unsignedCodes() bool {
 	return d.weight != nil && d.levels == nil && d.weight.As == model.Unsigned && d.weight.Bits == 8
+}
+
+// codeType is the type of a code byte.
+func (d *decoder) codeType() string {
+	if d.unsignedCodes() {
+		return "uint8_t"
+	}
+	return "int8_t"
 }
 
 // codes writes the body of unit_codes.

@@ -39,6 +39,7 @@ func (d *decoder) irregular() error {
 	}
 	d.WriteString("}\n")
 	fmt.Fprintf(d, "MINFER_DEVICE uint32_t unit_codes(const %s& r, int i) {\n  uint32_t w = 0;\n  MINFER_UNROLL\n  for (int k = 0; k < 4; k++) w |= (uint32_t)(uint8_t)%s_weight(r.blk, r.first + 4 * i + k) << (8 * k);\n  return w;\n}\n", d.name, d.name)
+	fmt.Fprintf(d, "MINFER_DEVICE int unit_code(const %s& r, int e) { return %s_weight(r.blk, r.first + e); }\n", d.name, d.name)
 	for _, part := range []struct {
 		name, none string
 		codes      func(*model.Value) (codes []*model.Code, sign string)

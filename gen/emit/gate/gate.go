@@ -13,6 +13,7 @@ import (
 	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/layout"
+	place "github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -43,7 +44,11 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(files, table), nil
+	places, err := emitPlacements(c)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, table, places), nil
 }
 
 // Formats is the formats that a family is emitted for; one nil where it has no weights.
@@ -82,10 +87,10 @@ func (in instance) emit() (emit.File, error) {
 		title += " of " + in.f.Name
 	}
 	g.Comment(fmt.Sprintf("%s: %s", title, oneLine(in.fam.Doc)))
-	for _, v := range in.fam.Variants {
+	for _, v := range in.fam.VariantsFor(in.f) {
 		in.emitVariant(g, v)
 	}
-	steps := slices.Clone(in.fam.Variants)
+	steps := slices.Clone(in.fam.VariantsFor(in.f))
 	slices.Reverse(steps)
 	g.Commentf("%s is the gate: variants in the order in which they are tried.", in.name())
 	g.Var().Id(in.name()).Op("=").Qual(kernelPath, "Entry").Values(jen.Dict{
@@ -336,7 +341,11 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 		g.Commentf("%s are the arguments of %s, in order.", argsName(fam), fam.Name)
 		g.Var().Id(argsName(fam)).Op("=").Index().Qual(kernelPath, "Arg").ValuesFunc(func(v *jen.Group) {
 			for _, a := range fam.Args {
-				v.Line().Values(jen.Lit(a.Name), jen.Lit(a.Type), jen.Lit(a.Out))
+				fields := []jen.Code{jen.Id("Name").Op(":").Lit(a.Name), jen.Id("Type").Op(":").Lit(a.Type)}
+				if a.Out {
+					fields = append(fields, jen.Id("Out").Op(":").True())
+				}
+				v.Line().Values(fields...)
 			}
 			v.Line()
 		})
@@ -352,7 +361,7 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 	g.Type().Id("Switch").Struct(jen.Id("Name").String(), jen.Id("Variants").Index().String())
 	by := map[string][]string{}
 	for _, in := range all {
-		for _, v := range in.fam.Variants {
+		for _, v := range in.fam.VariantsFor(in.f) {
 			if s := v.SwitchFor(in.f); s != "" {
 				by[s] = append(by[s], strings.Trim(strings.ReplaceAll(in.fam.Name+"/"+formatName(in.f)+"/"+v.Name, "//", "/"), "/"))
 			}
@@ -375,4 +384,47 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 		v.Line()
 	})
 	return render(g, "gate/gate.go")
+}
+
+// emitPlacements writes where the fields of each format's blocks lie under each layout that some kernel reads.
+func emitPlacements(c *model.Catalog) (emit.File, error) {
+	used := map[*model.Format]map[model.WeightLayout]bool{}
+	for _, fam := range c.Families {
+		for _, f := range fam.Formats {
+			for _, v := range fam.VariantsFor(f) {
+				if used[f] == nil {
+					used[f] = map[model.WeightLayout]bool{}
+				}
+				used[f][v.Weights] = true
+			}
+		}
+	}
+	g := jen.NewFile("gate")
+	g.HeaderComment(strings.TrimSpace(emit.Marker("specs")))
+	g.Comment("Placements says, by format and layout, where the fields of a block lie: what an upload repacks.")
+	g.Var().Id("Placements").Op("=").Map(jen.String()).Map(jen.Qual(kernelPath, "Layout")).Qual(kernelPath, "Placement").ValuesFunc(func(v *jen.Group) {
+		for _, f := range c.Formats {
+			var layouts []string
+			for l := range used[f] {
+				layouts = append(layouts, string(l))
+			}
+			if len(layouts) == 0 {
+				continue
+			}
+			slices.Sort(layouts)
+			v.Line().Lit(f.Name).Op(":").ValuesFunc(func(m *jen.Group) {
+				for _, l := range layouts {
+					p := place.Place(f, model.WeightLayout(l))
+					m.Line().Lit(l).Op(":").Values(jen.Id("BlockBytes").Op(":").Lit(p.BlockBytes), jen.Id("FileBlockBytes").Op(":").Lit(f.Bytes), jen.Id("Moves").Op(":").Index().Qual(kernelPath, "Move").ValuesFunc(func(mv *jen.Group) {
+						for _, x := range p.Moves(f) {
+							mv.Values(jen.Id("From").Op(":").Lit(x[0]), jen.Id("To").Op(":").Lit(x[1]), jen.Id("Bytes").Op(":").Lit(x[2]))
+						}
+					}))
+				}
+				m.Line()
+			})
+		}
+		v.Line()
+	})
+	return render(g, "gate/placements.go")
 }
