@@ -115,14 +115,11 @@ func readBPE(r *metaReader, v *vocabulary, pre *preTokenizer) (t *bpe, made func
 		a, okA := v.ids[left]
 		b, okB := v.ids[right]
 		c, okC := v.ids[string(joined)]
-		if !okA || !okB || !okC {
-			missing := string(joined)
-			if !okA {
-				missing = left
-			} else if !okB {
-				missing = right
-			}
-			r.fail(keyMerges, "entry %d, %s: %s is not a token of %s", i, quote(m), quote(missing), keyTokens)
+		if !okA || !okB {
+			continue // no text comes to hold a part that no merge makes: the entry has no effect, in llama.cpp too
+		}
+		if !okC {
+			r.fail(keyMerges, "entry %d, %s: %s is not a token of %s", i, quote(m), quote(string(joined)), keyTokens)
 			return nil, nil
 		}
 		results[c] = true

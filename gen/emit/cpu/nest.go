@@ -41,6 +41,7 @@ type kernel struct {
 	perRun uint64 // dotQ8: the digits that one integer sum runs over
 	accAt  int    // dotQ8: the sums are declared inside loops[:accAt]
 	k      int    // dotQ8: what makes the weight an integer
+	lane   uint64 // dotQ8: the digit whose eight values one 64-bit word holds, a byte each, as a set; 0 where there is none
 
 	digitNames []string
 	codeNames  map[*model.Code]string
@@ -75,10 +76,17 @@ func newKernel(f *model.Format, s *model.Segment, u use, act *activation, t *tab
 			k.prepend("blk", n, f.Elems)
 		}
 	}
-	k.unroll = k.widen(k.unrolled(), 4)
+	k.unroll = k.unrolled()
+	if u == dotQ8 {
+		k.perRun = k.run()
+		k.lane = k.byteLanes()
+	}
+	if k.lane == 0 {
+		k.unroll = k.widen(k.unroll, 4)
+	}
 	var looped uint64
 	for i, d := range k.shape {
-		if k.unroll&(1<<i) == 0 && d.Radix > 1 {
+		if (k.unroll|k.lane)&(1<<i) == 0 && d.Radix > 1 {
 			looped |= 1 << i
 		}
 	}
@@ -152,12 +160,55 @@ func (k *kernel) aligned() int {
 // loopedAddress reports whether some point's activation address is not affine in the looped digits.
 func (k *kernel) loopedAddress() bool {
 	for _, p := range k.points(k.unroll) {
-		if _, _, ok := restrict(k.elem, k.unroll, p).Divide(k.shape, k.act.elems); !ok {
+		if _, _, ok := k.at(k.elem, p).Divide(k.shape, k.act.elems); !ok {
 			return true
 		}
 	}
 	return false
 }
+
+// laneBytes is the width of the words that hold a byte for each of eight elements.
+const laneBytes = 8
+
+// byteLanes splits the innermost digit so that its least significant part counts the bytes of a 64-bit word, and yields
+// that digit: then one word operation decodes eight elements and dot8 multiplies them. It takes a weight that is
+// one code of whole bytes' strides, read at a shift that the digit does not move, and small enough for dot8.
+func (k *kernel) byteLanes() uint64 {
+	if len(k.value.Weight) != 1 || len(k.value.Bias) > 0 {
+		return 0
+	}
+	c := k.value.Weight[0]
+	lo, hi, err := consecutive(c)
+	if err != nil || c.As != model.Unsigned || c.Then != nil || c.Bits > 8 || max(-lo, hi)*laneBytes*127 >= 1<<15 {
+		return 0
+	}
+	i := len(k.shape) - 1
+	for i >= 0 && k.shape[i].Radix == 1 {
+		i--
+	}
+	if i < 0 || k.shape[i].Radix%laneBytes != 0 || k.elem.Stride[i] != 1 || k.perRun&(1<<i) == 0 || k.unroll&(1<<i) != 0 {
+		return 0
+	}
+	for _, p := range c.Planes {
+		if a := k.access(p); p.Field == nil || !a.ok || a.bits != 8 || a.at.Stride[i] != 1 || a.shift.Stride[i] != 0 {
+			return 0
+		}
+	}
+	before := len(k.shape)
+	k.split(i, laneBytes)
+	if len(k.shape) > before { // sets of digits move up with those that stand behind the new one
+		i++
+		below := uint64(1)<<i - 1
+		k.unroll = k.unroll&below | k.unroll&^below<<1
+	}
+	return 1 << i
+}
+
+// at fixes the unrolled digits at a point, and the lane at its first byte.
+func (k *kernel) at(a layout.Affine, p point) layout.Affine { return restrict(a, k.unroll|k.lane, p) }
+
+// packed reports whether a code is read eight elements at a time.
+func (k *kernel) packed(c *model.Code) bool { return k.lane != 0 && c == k.value.Weight[0] }
 
 func (k *kernel) printf(format string, args ...any) { fmt.Fprintf(&k.out, format, args...) }
 
@@ -179,7 +230,7 @@ func (k *kernel) level(set uint64) int {
 // once there, since it depends on every unrolled digit and on the innermost loop.
 func (k *kernel) inline(c *model.Code) bool {
 	set := k.uses(c)
-	return set&k.unroll == k.unroll && k.level(set) == len(k.loops) && c.Then == nil && !k.read(c)
+	return k.packed(c) || set&k.unroll == k.unroll && k.level(set) == len(k.loops) && c.Then == nil && !k.read(c)
 }
 
 // read reports whether other codes read this one's word.
@@ -267,7 +318,7 @@ func (k *kernel) writeLoads(n int, codes []*model.Code) {
 				continue
 			}
 			for _, at := range k.instances(c) {
-				e := k.loadExpr(p, at)
+				e := k.loadExpr(p, k.packed(c), at)
 				if count[e]++; count[e] == 1 {
 					order = append(order, e)
 					field[e] = p.Field.Name
@@ -285,21 +336,25 @@ func (k *kernel) writeLoads(n int, codes []*model.Code) {
 }
 
 // loadExpr is the item that holds a plane's bits, as an unsigned word.
-func (k *kernel) loadExpr(p model.Plane, at point) string {
+func (k *kernel) loadExpr(p model.Plane, packed bool, at point) string {
 	a := k.access(p)
 	width := a.bits / 8
+	bits := a.bits
+	if packed {
+		bits = 8 * laneBytes
+	}
 	if !a.ok {
-		bit := k.expr(restrict(p.Layout, k.unroll, at))
+		bit := k.expr(k.at(p.Layout, at))
 		return item("b", fmt.Sprintf("%d+(%s)/%d*%d", p.Field.AtBytes, bit, a.bits, width), a.bits)
 	}
-	off := restrict(scale(a.at, width), k.unroll, at)
+	off := k.at(scale(a.at, width), at)
 	if s, ok := k.sources[k.windowKey(p.Field, off)]; ok && k.innermost(off) {
 		in := restrict(off, ^k.innerBit(), make(point, len(k.shape)))
 		in.Base = off.Base - s.low
-		return item(s.name, k.expr(in), a.bits)
+		return item(s.name, k.expr(in), bits)
 	}
 	off.Base += p.Field.AtBytes
-	return item("b", k.expr(off), a.bits)
+	return item("b", k.expr(off), bits)
 }
 
 func scale(a layout.Affine, by int) layout.Affine {
@@ -370,13 +425,16 @@ func (k *kernel) writeWindows() {
 				continue
 			}
 			for _, at := range k.instances(c) {
-				off := restrict(scale(a.at, a.bits/8), k.unroll, at)
+				off := k.at(scale(a.at, a.bits/8), at)
 				if !k.innermost(off) {
 					continue
 				}
 				key := k.windowKey(p.Field, off)
 				lo, hi := restrict(off, ^inner, make(point, len(k.shape))).Range(k.shape)
 				hi += a.bits / 8
+				if k.packed(c) {
+					hi += laneBytes - 1
+				}
 				s := spans[key]
 				if s == nil {
 					outer := restrict(off, inner, make(point, len(k.shape)))
@@ -409,7 +467,7 @@ func (k *kernel) word(c *model.Code, at point) string {
 	pos := 0
 	wide := c.Bits > 32
 	for _, p := range c.Planes {
-		w := k.planeWord(p, at, wide)
+		w := k.planeWord(p, at, wide, k.packed(c))
 		if pos > 0 {
 			w = parenthesize(w) + fmt.Sprintf("<<%d", pos)
 		}
@@ -430,12 +488,12 @@ func (k *kernel) word(c *model.Code, at point) string {
 	return fmt.Sprintf("uint32(%s[%s])", table, bare(w))
 }
 
-func (k *kernel) planeWord(p model.Plane, at point, wide bool) string {
+func (k *kernel) planeWord(p model.Plane, at point, wide, packed bool) string {
 	a := k.access(p)
 	var raw string
 	width := a.bits
 	if p.Field != nil {
-		raw = k.loadExpr(p, at)
+		raw = k.loadExpr(p, packed, at)
 		if v := k.loads[raw]; v != "" {
 			raw = v
 		}
@@ -443,14 +501,20 @@ func (k *kernel) planeWord(p model.Plane, at point, wide bool) string {
 		raw = k.vars[k.varKey(p.Code, at)]
 		width = p.Code.ThenBits
 	}
-	shift := restrict(a.shift, k.unroll, at)
+	shift := k.at(a.shift, at)
 	if !a.ok {
-		raw += fmt.Sprintf(">>(uint(%s)%%%d)", k.expr(restrict(p.Layout, k.unroll, at)), a.bits)
+		raw += fmt.Sprintf(">>(uint(%s)%%%d)", k.expr(k.at(p.Layout, at)), a.bits)
 	} else if e := k.expr(shift); e != "0" {
 		if !k.constant(shift) && strings.ContainsAny(e, "+*") {
 			e = "(" + e + ")"
 		}
 		raw += ">>" + e
+	}
+	if packed {
+		if p.Bits < 8 {
+			raw += fmt.Sprintf("&%#016x", (uint64(1)<<p.Bits-1)*0x0101010101010101)
+		}
+		return raw
 	}
 	if whole := a.ok && k.constant(shift) && shift.Base+p.Bits == width; !whole {
 		raw += "&" + mask(p.Bits)
@@ -635,7 +699,7 @@ type elements struct {
 
 // address is the index of the element in the array of elements: of y and of f32 x its number, of 8-bit x a byte.
 func (k *kernel) address(at point) (layout.Affine, bool) {
-	e := restrict(k.elem, k.unroll, at)
+	e := k.at(k.elem, at)
 	if k.use != dotQ8 {
 		return e, true
 	}
@@ -678,6 +742,9 @@ func (k *kernel) writeElementWindow() {
 		}
 		l, h := restrict(a, ^inner, make(point, len(k.shape))).Range(k.shape)
 		lo, hi = min(lo, l), max(hi, h+1)
+		if k.lane != 0 {
+			hi = max(hi, h+laneBytes)
+		}
 	}
 	if k.constant(outer) {
 		return
@@ -715,9 +782,13 @@ func (k *kernel) writeElements() {
 		case dotF32:
 			k.printf("sum%d += %s * %s\n", i%4, parenthesize(k.valueAt(at)), k.element(at))
 		case dotQ8:
+			if k.lane != 0 {
+				k.writeLanes(at)
+				continue
+			}
 			q := k.element(at)
 			if k.perRun == 0 {
-				k.printf("acc += %s * %s\n", k.blockScale(restrict(k.elem, k.unroll, at)), k.scaledSum(at, "float32("+parenthesize("("+k.weight(at)+") * "+q)+")", "float32("+q+")"))
+				k.printf("acc += %s * %s\n", k.blockScale(k.at(k.elem, at)), k.scaledSum(at, "float32("+parenthesize("("+k.weight(at)+") * "+q)+")", "float32("+q+")"))
 				continue
 			}
 			s := k.suffix(at, k.unroll&^k.perRun)
@@ -726,6 +797,22 @@ func (k *kernel) writeElements() {
 				k.printf("%s += %s\n", v, q)
 			}
 		}
+	}
+}
+
+// writeLanes adds the products of eight elements.
+func (k *kernel) writeLanes(at point) {
+	a, _ := k.address(at)
+	a.Base -= k.elements.outer.Base
+	for i, s := range k.elements.outer.Stride {
+		a.Stride[i] -= s
+	}
+	x := fmt.Sprintf("%s[%s:]", k.elements.array, k.expr(a))
+	c := k.value.Weight[0]
+	s := k.suffix(at, k.unroll&^k.perRun)
+	k.printf("%s += dot8(%s, %d, %s)\n", k.vars["dot/"+s], k.word(c, at), int(-c.Add), x)
+	if v := k.vars["sum/"+s]; v != "" {
+		k.printf("%s += sum8(%s)\n", v, x)
 	}
 }
 
@@ -777,7 +864,7 @@ func (k *kernel) writeSums() {
 	}
 	for _, at := range k.points(k.unroll &^ k.perRun) {
 		s := k.suffix(at, k.unroll&^k.perRun)
-		e := restrict(restrict(k.elem, k.unroll, at), k.perRun, make(point, len(k.shape)))
+		e := restrict(k.at(k.elem, at), k.perRun, make(point, len(k.shape)))
 		sum := k.vars["sum/"+s]
 		if sum == "" {
 			sum = fmt.Sprintf("int32(binary.LittleEndian.Uint32(x[%s:]))", k.blockAt(e, k.act.sumAt))
