@@ -102,6 +102,12 @@ func wrap(source string, err error) error {
 	return fmt.Errorf("chat template from %s: %w; %s", source, err, instead)
 }
 
+// knownRole are the roles that count as the template's own text: templates build markers of them, as in
+// '<|' + message.role + '|>'. Any other role is the caller's text like a content.
+var knownRole = map[string]bool{
+	"system": true, "developer": true, "user": true, "assistant": true, "model": true, "tool": true, "function": true, "ipython": true,
+}
+
 // renderTime bounds a rendering where the context does not: templates in use need milliseconds.
 const renderTime = 20 * time.Second
 
@@ -118,7 +124,11 @@ func (t *Template) Render(ctx context.Context, messages []Message, o Options) (P
 			return nil, fmt.Errorf("message %d has no role", i+1)
 		}
 		sizeBytes += len(m.Role) + len(m.Content)
-		list[i] = append(jinja.Object{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}, m.Extra...)
+		var role any = m.Role
+		if knownRole[m.Role] {
+			role = jinja.Trusted(m.Role)
+		}
+		list[i] = append(jinja.Object{{Key: "role", Value: role}, {Key: "content", Value: m.Content}}, m.Extra...)
 	}
 	variables := append(jinja.Object{
 		{Key: "messages", Value: list},

@@ -5,8 +5,8 @@
 //
 // A template writes control markers such as <|im_end|> between the messages, and the tokenizer turns them into control
 // tokens. A user who types <|im_end|> must not get that token, or he could forge turns. So [Template.Render] returns a
-// [Prompt] whose segments say where each character came from: the template, or a message (role, content, tools and
-// variables too). The tokenizer ([Prompt.Encode]) encodes the whole as one text, but takes a marker for a token only
+// [Prompt] whose segments say where each character came from: the template, or the caller (contents, tools, variables,
+// and roles other than the usual ones, of which templates build markers). The tokenizer ([Prompt.Encode]) encodes the whole as one text, but takes a marker for a token only
 // where the template wrote all of it.
 //
 // The origin of a character is not guessed from the output: the template interpreter carries it through every operation

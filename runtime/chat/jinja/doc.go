@@ -14,7 +14,7 @@
 //   - None differs from undefined, expressions may span lines and hold conditions, integer division rounds down,
 //     mappings keep their order. Each library misses some of these, which templates in use rely on.
 //
-// Statements: for (with if, else, recursive), if, set (also as a block), macro, call, filter, with, do, block, raw,
+// Statements: for (with if, else, recursive), if, set (also as a block), macro, call, filter, with, do, print, block, raw,
 // break, continue; generation is accepted and prints its body. Template inheritance and imports are not supported:
 // they need other files.
 package jinja

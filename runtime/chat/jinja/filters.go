@@ -30,7 +30,7 @@ func init() {
 	}
 	filters = map[string]operation{
 		"abs":        {nil, filterAbs},
-		"attr":       {[]string{"name"}, func(in *interp, v Value, a []Value) Value { return in.attribute(v, in.text(a[0]).s) }},
+		"attr":       {[]string{"name"}, filterAttr},
 		"batch":      {[]string{"linecount", "fill_with"}, filterBatch},
 		"capitalize": text(func(in *interp, t Text) Value { return capitalize(t) }),
 		"center":     {[]string{"width"}, filterCenter},
@@ -218,6 +218,18 @@ func filterAbs(in *interp, v Value, _ []Value) Value {
 		in.fail("%s has no absolute value", typeName(v))
 	}
 	return math.Abs(f)
+}
+
+// filterAttr looks for an attribute alone: the keys of a dict are items.
+func filterAttr(in *interp, v Value, a []Value) Value {
+	id := in.str(or(a[0], nil), "the name of an attribute").s
+	if m, ok := v.(*mapping); ok {
+		if f, ok := dictMethods[id]; ok {
+			return f.of(id, m)
+		}
+		v = &mapping{}
+	}
+	return in.attribute(v, id)
 }
 
 func filterBatch(in *interp, v Value, a []Value) Value {
@@ -556,6 +568,11 @@ func filterRound(in *interp, v Value, a []Value) Value {
 	case "floor":
 		return math.Floor(f*scale) / scale
 	case "common":
+		if n, whole := integer(v); whole && precision >= 0 {
+			return n
+		} else if whole {
+			return int64(math.RoundToEven(f*scale) / scale)
+		}
 		if precision >= 0 { // exact decimal, half to even, as Python
 			r, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(precision), 64), 64)
 			return r
@@ -731,8 +748,14 @@ var simpleTests = map[string]func(v Value) bool{
 		}
 		return false
 	},
-	"callable": func(v Value) bool { _, yes := v.(*function); return yes },
-	"escaped":  func(v Value) bool { return false },
+	"callable": func(v Value) bool {
+		switch v.(type) {
+		case *function, undefined: // calling an undefined value is an error of its own
+			return true
+		}
+		return false
+	},
+	"escaped": func(v Value) bool { return false },
 }
 
 // same is Python's "is" for what templates ask it of: constants and small numbers.

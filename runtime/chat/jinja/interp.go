@@ -623,6 +623,9 @@ func (in *interp) attribute(v Value, id string) Value {
 		if f, ok := textMethods[id]; ok {
 			return f.of(id, v)
 		}
+		if id == "format" {
+			return &function{id, func(in *interp, a called) Value { return in.format(v, a) }}
+		}
 	case *sequence:
 		if f, ok := listMethods[id]; ok {
 			return f.of(id, v)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -382,7 +383,9 @@ func (l *lexer) number() error {
 		}
 		_, err = strconv.ParseInt(text, base, 64)
 	} else {
-		_, err = strconv.ParseFloat(text, 64)
+		if _, err = strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrRange) {
+			err = nil // infinity, as in Python
+		}
 	}
 	if err != nil {
 		return l.fail("the number %s is not readable or too large", text)

@@ -234,6 +234,10 @@ func (p *parser) statement(line at, id string) stmt {
 		body, _ := p.statements("endgeneration")
 		p.blockTo()
 		return &ifStmt{line, []branch{{body: body}}}
+	case "print":
+		e := p.tuple(true, nil)
+		p.blockTo()
+		return &printing{line, e}
 	case "do":
 		e := p.tuple(true, nil)
 		p.blockTo()
