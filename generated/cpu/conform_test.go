@@ -261,11 +261,12 @@ func TestDequantizeGolden(t *testing.T) {
 func vectors(n int, r *rand.Rand) map[string][]float32 {
 	v := map[string][]float32{
 		"zeros": make([]float32, n), "first alone": make([]float32, n), "last alone": make([]float32, n), "random": make([]float32, n),
-		"loud": make([]float32, n),
+		"loud": make([]float32, n), "all 1": make([]float32, n), "all -1": make([]float32, n), // the greatest sums there are
 	}
 	v["first alone"][0] = 1.5
 	v["last alone"][n-1] = -0.75
 	for i := range n {
+		v["all 1"][i], v["all -1"][i] = 1, -1
 		v["random"][i] = float32(r.NormFloat64())
 		v["loud"][i] = float32(r.NormFloat64())
 		if r.IntN(16) == 0 {
