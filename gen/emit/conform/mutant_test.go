@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,26 +54,57 @@ var mutations = []mutation{
 		func(m []string) string { return "d := 2 * numeric." }},
 }
 
-// Each mutation is made in the file of every format that has the place, all in one build; the test of each must fail.
+// rounds packs the mutations into few builds: in one build no two damage the same function, and none that the
+// test of another relies on (a round trip relies on both quantize and dequantize).
+func rounds() [][]mutation {
+	var list [][]mutation
+	for _, m := range mutations {
+		placed := false
+		for i, round := range list {
+			if !placed && !slices.ContainsFunc(round, func(o mutation) bool {
+				return o.function == m.function || o.function == "dequantize" && m.function == "quantize" || o.function == "quantize" && m.function == "dequantize"
+			}) {
+				list[i], placed = append(round, m), true
+			}
+		}
+		if !placed {
+			list = append(list, []mutation{m})
+		}
+	}
+	return list
+}
+
+// Each mutation is made in the file of every format that has the place, many in one build; the test of each must fail
+// for each of the formats.
 func TestMutantsOfKernelsAreNoticed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles the kernels once for each mutation")
+		t.Skip("compiles the kernels several times")
 	}
 	root := shared.Root(t)
 	files, err := gen.Generate(specs.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range mutations {
-		t.Run(m.name, func(t *testing.T) {
+	for i, round := range rounds() {
+		t.Run(fmt.Sprint("build ", i), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			overlay := struct{ Replace map[string]string }{map[string]string{}}
-			var mutated []string
+			mutated := map[string][]string{} // by the mutation's name
+			tests := map[string]bool{}
 			for _, f := range files {
-				format := strings.TrimSuffix(filepath.Base(f.Path), ".go")
-				source, ok := damage(string(f.Data), m)
-				if filepath.Dir(f.Path) != "cpu" || !ok {
+				if filepath.Dir(f.Path) != "cpu" || strings.HasSuffix(f.Path, "_test.go") {
+					continue
+				}
+				format, source := strings.TrimSuffix(filepath.Base(f.Path), ".go"), string(f.Data)
+				for _, m := range round {
+					if damaged, ok := damage(source, m); ok {
+						source = damaged
+						mutated[m.name] = append(mutated[m.name], format)
+						tests[m.test] = true
+					}
+				}
+				if source == string(f.Data) {
 					continue
 				}
 				copy := filepath.Join(dir, format+".go")
@@ -79,10 +112,6 @@ func TestMutantsOfKernelsAreNoticed(t *testing.T) {
 					t.Fatal(err)
 				}
 				overlay.Replace[filepath.Join(root, "generated", "cpu", format+".go")] = copy
-				mutated = append(mutated, format)
-			}
-			if len(mutated) < 3 {
-				t.Fatalf("only %d formats have the place: %v", len(mutated), mutated)
 			}
 			data, err := json.Marshal(overlay)
 			if err != nil {
@@ -92,21 +121,25 @@ func TestMutantsOfKernelsAreNoticed(t *testing.T) {
 			if err := os.WriteFile(list, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", "test", "-vet=off", "-overlay", list, "-run", "^"+m.test+"$", "./generated/cpu")
+			run := strings.Join(slices.Sorted(maps.Keys(tests)), "|")
+			cmd := exec.Command("go", "test", "-vet=off", "-overlay", list, "-run", "^("+run+")$", "./generated/cpu")
 			cmd.Dir = root
 			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatalf("no mutant is noticed:\n%s", out)
+			if err == nil || !bytes.Contains(out, []byte("--- FAIL: ")) {
+				t.Fatalf("the mutants do not run, or none is noticed: %v\n%s", err, out)
 			}
-			if !bytes.Contains(out, []byte("--- FAIL: "+m.test)) {
-				t.Fatalf("the mutants do not run:\n%s", out)
-			}
-			for _, format := range mutated {
-				if !bytes.Contains(out, []byte("--- FAIL: "+m.test+"/"+format+" ")) {
-					t.Errorf("%s: the mutant survives", format)
+			for _, m := range round {
+				formats := mutated[m.name]
+				if len(formats) < 3 {
+					t.Errorf("%s: only %d formats have the place", m.name, len(formats))
 				}
+				for _, format := range formats {
+					if !bytes.Contains(out, []byte("--- FAIL: "+m.test+"/"+format+" ")) {
+						t.Errorf("%s: %s survives in %s", m.test, m.name, format)
+					}
+				}
+				t.Logf("%s: %s, noticed in %v", m.test, m.name, formats)
 			}
-			t.Logf("%d mutants noticed: %v", len(mutated), mutated)
 		})
 	}
 }
