@@ -19,6 +19,9 @@ import (
 // maxElems bounds the elements of a block, so that proofs by enumeration stay short.
 const maxElems = 65536
 
+// maxLookupBits bounds the words that parity and radix transform: kernels have a table of every word.
+const maxLookupBits = 12
+
 // scalars are the field types by name.
 var scalars = map[string]model.Scalar{
 	"u8": {Name: "u8", Bits: 8, As: model.Unsigned}, "i8": {Name: "i8", Bits: 8, As: model.Signed},
@@ -439,8 +442,8 @@ func (sc *scope) then(c *model.Code, s *spec.Then, what string) {
 		c.ThenBits = t.Table.Width * t.Table.Bits
 	case t.Parity:
 		c.ThenBits = c.Bits + 1
-		if c.ThenBits > 64 {
-			sc.diags.Addf(s.Parity.At, "%s: parity adds a bit to the 64 of the code; at most 64 are allowed together", what)
+		if c.Bits > maxLookupBits {
+			sc.diags.Addf(s.Parity.At, "%s: parity reads a word of %d bits; at most %d are allowed, for the kernels look it up", what, c.Bits, maxLookupBits)
 		}
 	case !s.Radix.Set() || !s.Digits.Set():
 		sc.diags.Addf(s.At, "%s: then has one of radix and digits; both are due", what)
@@ -453,8 +456,8 @@ func (sc *scope) then(c *model.Code, s *spec.Then, what string) {
 			sc.diags.Addf(s.Digits.At, "%s: %d digits in base %d are more than a word of %d bits can tell apart; at most %d are allowed",
 				what, t.Digits, t.Radix, c.Bits, int(float64(c.Bits)/math.Log2(float64(t.Radix))))
 		}
-		if c.Bits > 16 {
-			sc.diags.Addf(s.Radix.At, "%s: radix reads a word of %d bits; at most 16 are allowed", what, c.Bits)
+		if c.Bits > maxLookupBits {
+			sc.diags.Addf(s.Radix.At, "%s: radix reads a word of %d bits; at most %d are allowed, for the kernels look it up", what, c.Bits, maxLookupBits)
 		}
 	}
 }

@@ -73,6 +73,7 @@ func encodeWorks(c *checker) {
 
 	c.encodeLists(e, v)
 	c.encodeCode(e, s)
+	c.encodeSums(e, s)
 	for _, list := range []struct {
 		name  string
 		codes []*model.Code
@@ -117,8 +118,8 @@ func (c *checker) encodeCode(e *model.Encode, s *model.Segment) {
 		c.addf(at, "encode.code: %s cannot be rounded to; an integer code (as u or i) whose planes read fields is due", code.Name)
 	case Instances(s, code) != s.Elems():
 		c.addf(at, "encode.code: %s is shared by elements; each element needs a code of its own", code.Name)
-	case !ok || code.Mul != 1:
-		c.addf(at, "encode.code: %s must have at most %d bits and mul 1, so that neighbouring codes differ by 1", code.Name, maxWordBits)
+	case !ok || !counts(code):
+		c.addf(at, "encode.code: %s must have at most %d bits, mul 1 and a whole add, so that its numbers are consecutive integers", code.Name, maxWordBits)
 	case e.Fit == model.FitMinMax && lo != 0:
 		c.addf(at, "encode.code: %s begins at %g; fit minmax needs a code that begins at 0", code.Name, lo)
 	case e.Fit != model.FitMinMax && (lo >= 0 || hi <= 0):
@@ -131,11 +132,25 @@ func (c *checker) encodeFactor(s *model.Segment, code *model.Code, i int, what s
 	switch {
 	case !invertible(code):
 		c.addf(at, "%s: %s cannot be set; a code whose planes read fields is due", what, code.Name)
-	case i == 0 && (!constant(s, code) || code.As != model.F16 && code.As != model.BF16 && code.As != model.F32):
-		c.addf(at, "%s: %s must be one f16, bf16 or f32 for the whole block", what, code.Name)
-	case i == 1 && (constant(s, code) || code.As != model.Unsigned && code.As != model.Signed || code.Mul != 1):
-		c.addf(at, "%s: %s must be an integer (as u or i, mul 1) of a sub-block", what, code.Name)
+	case i == 0 && (!constant(s, code) || code.As != model.F16):
+		c.addf(at, "%s: %s must be one f16 for the whole block", what, code.Name)
+	case i == 1 && (constant(s, code) || !counts(code)):
+		c.addf(at, "%s: %s must be an integer (as u or i, mul 1, a whole add) of a sub-block", what, code.Name)
 	}
+}
+
+// encodeSums: beside the value's codes an encoder stores at most the block's sum of the elements' codes.
+func (c *checker) encodeSums(e *model.Encode, s *model.Segment) {
+	for i, sum := range c.format.Sums {
+		if i > 0 || sum.Of != e.Code || len(sum.Times) > 0 || !constant(s, sum.Code) || sum.Code.As != model.Signed {
+			c.addf(c.pos.At(c.format, "sums."+sum.Code.Name), "sums.%s: with encode, a stored sum must be the only one: one signed integer for the block, the sum of %s", sum.Code.Name, e.Code.Name)
+		}
+	}
+}
+
+// counts reports whether the numbers of a code are consecutive integers, one for each word.
+func counts(code *model.Code) bool {
+	return (code.As == model.Unsigned || code.As == model.Signed) && code.Mul == 1 && code.Add == math.Trunc(code.Add)
 }
 
 // invertible reports whether a word can be stored by running the planes backwards.
