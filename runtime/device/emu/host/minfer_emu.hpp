@@ -277,7 +277,7 @@ static inline float f16_to_f32(uint16_t h) {
   const unsigned sign = (h & 0x8000u) << 16, magnitude = h & 0x7fffu;
   if (magnitude >= 0x7c00u) return bits_f32(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
   if (magnitude < 0x0400u) return bits_f32(sign | f32_bits((float)magnitude * 0x1p-24f));
-  return bits_f32(sign | (magnitude << 13) + 0x38000000u);
+  return bits_f32(sign | ((magnitude << 13) + 0x38000000u));
 }
 static inline uint16_t f32_to_f16(float x) {
   const unsigned bits = f32_bits(x), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
@@ -285,7 +285,7 @@ static inline uint16_t f32_to_f16(float x) {
   if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);  // 65520 and above round to infinity
   if (magnitude < 0x38800000u)                                      // denormal: 0.5f has the half's last place, 2^-24
     return (uint16_t)(sign | (f32_bits(bits_f32(magnitude) + 0.5f) - 0x3f000000u));
-  return (uint16_t)(sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13);
+  return (uint16_t)(sign | ((magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13));
 }
 static inline float bf16_to_f32(uint16_t h) { return bits_f32((unsigned)h << 16); }
 static inline uint16_t f32_to_bf16(float x) {
