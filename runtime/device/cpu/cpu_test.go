@@ -3,10 +3,12 @@ package cpu
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
@@ -16,6 +18,52 @@ import (
 )
 
 func TestDevice(t *testing.T) { devicetest.Run(t, Device{}) }
+
+// mutant is a cpu device whose products leave out the last activation block of a row, as a kernel does that covers too
+// little.
+type mutant struct{ Device }
+
+func (d mutant) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (device.Model, error) {
+	loaded, err := d.Device.Load(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	for w, m := range loaded.(*model).matrices {
+		if w.Name == "table" {
+			continue
+		}
+		dotQ8, dequantize := m.dotQ8, m.dequantize
+		m.dequantize = func(dst []float32, src []byte) {
+			dequantize(dst, src)
+			clear(dst[len(dst)-kernels.ActivationBlockElems:])
+		}
+		if dotQ8 != nil {
+			m.dotQ8 = func(w, x []byte) float32 {
+				x = slices.Clone(x)
+				clear(x[len(x)-kernels.ActivationBlockBytes:])
+				return dotQ8(w, x)
+			}
+		}
+	}
+	return loaded, nil
+}
+
+// TestNoticesLostUnit: the check of products tells a device that drops the last of 592 units, or of any number, from
+// one that does not.
+func TestNoticesLostUnit(t *testing.T) {
+	for _, typ := range []format.Type{format.Q8_0, format.Q4_0, format.Q4K, format.Q6K} {
+		for _, cols := range []int{256, 18944} {
+			for _, p := range []device.Precision{device.Q8, device.F32} {
+				if err := devicetest.CheckProduct(Device{}, typ, 5, cols, p); err != nil {
+					t.Errorf("type %d, %d columns, %s: %v", typ, cols, p, err)
+				}
+				if err := devicetest.CheckProduct(mutant{}, typ, 5, cols, p); err == nil {
+					t.Errorf("type %d, %d columns, %s: a lost unit goes unnoticed", typ, cols, p)
+				}
+			}
+		}
+	}
+}
 
 // TestSteadyStateAllocations: decoding a token allocates nothing.
 func TestSteadyStateAllocations(t *testing.T) {

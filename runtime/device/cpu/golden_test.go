@@ -36,8 +36,12 @@ func openGolden(t testing.TB, g archtest.Golden, o device.LoadOptions, kv format
 	return s
 }
 
-// exactTolerance is the agreed distance from the exact logits where nothing is rounded but f32 sums.
-const exactTolerance = 0.02
+// How far logits may be from the exact ones where activations are not rounded: the first is what models are held to, the
+// second what is seen where the cache is f32 as well, with some room. A part of a row left out shows in the second.
+const (
+	exactTolerance = 0.02
+	sumTolerance   = 1e-4
+)
 
 // TestGolden holds each golden model at each precision to llama.cpp's logits: every step of its greedy run, fed with
 // llama.cpp's own tokens so that a near tie does not send the runs apart.
@@ -52,6 +56,8 @@ func TestGolden(t *testing.T) {
 				tolerance := exactTolerance
 				if c.precision == device.Q8 && !plain(g.Name) {
 					tolerance = g.ClassTolerance()
+				} else if c.kv == format.F32 {
+					tolerance = sumTolerance
 				}
 				s := openGolden(t, g, device.LoadOptions{Precision: c.precision}, c.kv)
 				next := g.Tokens

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
@@ -112,8 +111,14 @@ func tokens(n, vocab int) []int32 {
 // near compares with the reference: |got-want| <= tolerance * (largest |want| + 1).
 func near(t testing.TB, got [][]float32, want [][]float64, tolerance float64) {
 	t.Helper()
+	if err := distance(got, want, tolerance); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func distance(got [][]float32, want [][]float64, tolerance float64) error {
 	if len(got) != len(want) {
-		t.Fatalf("%d rows of logits, want %d", len(got), len(want))
+		return fmt.Errorf("%d rows of logits, want %d", len(got), len(want))
 	}
 	largest := 0.0
 	for _, row := range want {
@@ -123,14 +128,15 @@ func near(t testing.TB, got [][]float32, want [][]float64, tolerance float64) {
 	}
 	for r := range want {
 		if len(got[r]) != len(want[r]) {
-			t.Fatalf("row %d: %d logits, want %d", r, len(got[r]), len(want[r]))
+			return fmt.Errorf("row %d: %d logits, want %d", r, len(got[r]), len(want[r]))
 		}
 		for i := range want[r] {
 			if d := math.Abs(float64(got[r][i]) - want[r][i]); !(d <= tolerance*(largest+1)) {
-				t.Fatalf("row %d, element %d: %v, want %v, off by %.3g of %.3g", r, i, got[r][i], want[r][i], d, tolerance*(largest+1))
+				return fmt.Errorf("row %d, element %d: %v, want %v, off by %.3g of %.3g", r, i, got[r][i], want[r][i], d, tolerance*(largest+1))
 			}
 		}
 	}
+	return nil
 }
 
 // equal compares bit for bit.
@@ -196,24 +202,37 @@ func models(t *testing.T, d device.Device) {
 	}
 }
 
-// weight is a matrix of random numbers, as a type holds them.
-func weight(t testing.TB, name string, typ format.Type, rows, cols int) *op.Weight {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(uint64(rows), uint64(cols)))
-	x := make([]float32, rows*cols)
+// normal is n random numbers.
+func normal(n int, seed uint64) []float32 {
+	rng := rand.New(rand.NewPCG(uint64(n), seed))
+	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	return encoded(t, name, typ, rows, cols, x)
+	return x
+}
+
+// weight is a matrix of random numbers, as a type holds them.
+func weight(t testing.TB, name string, typ format.Type, rows, cols int) *op.Weight {
+	t.Helper()
+	return encoded(t, name, typ, rows, cols, normal(rows*cols, 3))
 }
 
 func encoded(t testing.TB, name string, typ format.Type, rows, cols int, x []float32) *op.Weight {
 	t.Helper()
-	data, err := archtest.Encode(typ, cols, x)
+	w, err := encode(name, typ, rows, cols, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &op.Weight{Name: name, Type: typ, Rows: rows, Cols: cols, Data: data}
+	return w
+}
+
+func encode(name string, typ format.Type, rows, cols int, x []float32) (*op.Weight, error) {
+	data, err := archtest.Encode(typ, cols, x)
+	if err != nil {
+		return nil, err
+	}
+	return &op.Weight{Name: name, Type: typ, Rows: rows, Cols: cols, Data: data}, nil
 }
 
 // single is a graph that puts one operation on the rows of a table of numbers, token i being row i. body gets the row
@@ -283,8 +302,7 @@ func operations(t *testing.T, d device.Device) {
 	}
 }
 
-// matrices multiplies by matrices of awkward heights and lengths in many formats, with inputs that are 0 but for their
-// last elements, so that nothing hides an end that is left out.
+// matrices multiplies by matrices of awkward heights and lengths in many formats.
 func matrices(t *testing.T, d device.Device) {
 	for _, c := range []struct {
 		typ  format.Type
@@ -296,33 +314,64 @@ func matrices(t *testing.T, d device.Device) {
 	} {
 		info, _ := format.Lookup(c.typ)
 		for _, rows := range []int{1, 5, 257} {
-			t.Run(fmt.Sprintf("%s %dx%d", info.Name, rows, c.cols), func(t *testing.T) {
-				// row 0 of the inputs is dense, row 1 is its last unit alone, row 2 its last element alone, row 3 all zero
-				unit := min(c.cols, 32)
-				x := weight(t, "x", format.F32, max(4, rows), c.cols)
-				dense, _ := kernels.For(format.F32)
-				buf := make([]float32, max(4, rows)*c.cols)
-				dense.Dequantize(buf, x.Data)
-				clear(buf[c.cols : 4*c.cols])
-				copy(buf[2*c.cols-unit:2*c.cols], buf[c.cols-unit:c.cols])
-				buf[3*c.cols-1] = 3
-				table := encoded(t, "table", format.F32, max(4, rows), c.cols, buf)
-				w := weight(t, "w", c.typ, table.Rows, c.cols)
-				g := single(t, table, nil, func(g *op.Graph, x op.Value) op.Value { return g.MatMul("y", x, w, nil) })
-				for _, p := range []device.Precision{device.F32, device.Q8} {
-					s := open(t, load(t, d, g, device.LoadOptions{Precision: p}), g, device.SessionOptions{KVType: format.F32})
-					got := logits(t, s, all(4))
-					near(t, got, Reference(g, all(4), p), 2e-6)
-					near(t, got[1:3], Reference(g, all(4), p)[1:3], 2e-6)
-					for _, y := range got[3] {
-						if y != 0 {
-							t.Fatalf("%s: an input of zeros gives %v", p, y)
-						}
+			for _, p := range []device.Precision{device.F32, device.Q8} {
+				t.Run(fmt.Sprintf("%s %dx%d %s", info.Name, rows, c.cols, p), func(t *testing.T) {
+					if err := CheckProduct(d, c.typ, rows, c.cols, p); err != nil {
+						t.Error(err)
 					}
-				}
-			})
+				})
+			}
 		}
 	}
+}
+
+// CheckProduct holds a product with a random matrix of the given shape to the reference. The inputs are one that is
+// dense, one that is 0 but for its last unit of 32, one that is 0 but for its last element, and one of zeros: nothing
+// hides an end that is left out. At least 4 rows are taken.
+func CheckProduct(d device.Device, typ format.Type, rows, cols int, p device.Precision) error {
+	rows = max(4, rows)
+	x, w := normal(rows*cols, 1), normal(rows*cols, 2)
+	unit := min(cols, 32)
+	tail := slices.Clone(x[cols-unit : cols])
+	clear(x[cols : 4*cols])
+	copy(x[2*cols-unit:], tail)
+	x[3*cols-1] = 3
+	table, err := encode("table", format.F32, rows, cols, x)
+	if err != nil {
+		return err
+	}
+	matrix, err := encode("w", typ, rows, cols, w)
+	if err != nil {
+		return err
+	}
+	g := &op.Graph{Arch: "test", Vocab: rows, Context: 4}
+	g.Logits = g.Select("logits", g.MatMul("y", g.Embed("x", table), matrix, nil))
+	m, err := d.Load(context.Background(), g, device.LoadOptions{Precision: p})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	s, err := m.NewSession(device.SessionOptions{Context: 4, KVType: format.F32})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	got, err := s.Forward(context.Background(), all(4), device.LogitsAll)
+	if err != nil {
+		return err
+	}
+	want := Reference(g, all(4), p)
+	for r := range 4 { // each by its own size: what is wrong in a small one does not hide behind a large one
+		if err := distance(got[r:r+1], want[r:r+1], 2e-6); err != nil {
+			return fmt.Errorf("input %d: %w", r, err)
+		}
+	}
+	for _, y := range got[3] {
+		if y != 0 {
+			return fmt.Errorf("an input of zeros gives %v", y)
+		}
+	}
+	return nil
 }
 
 // largeScores has query times key pass the largest f16, for two equal keys: the values are averaged.
