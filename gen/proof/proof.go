@@ -27,6 +27,7 @@ var rules = []func(*checker){
 	bitsOnce,
 	sumsHold,
 	encodeWorks,
+	wholeUnits,
 }
 
 // Prove checks every format of a catalog, then every kernel, whose proof rests on the formats'.
@@ -178,6 +179,16 @@ func everythingUsed(c *checker) {
 				c.addf(c.pos.At(code, ""), "%scode %s is read by nothing; name it in value or sums, or in another code's from", c.label(s), code.Name)
 			}
 		}
+	}
+}
+
+// unitElems is what kernels take at a time, and what activations are quantized by.
+const unitElems = 32
+
+// wholeUnits: a block is one number or whole units.
+func wholeUnits(c *checker) {
+	if n := c.format.Elems; n != 1 && n%unitElems != 0 {
+		c.addf(c.pos.At(c.format, "block.elems"), "block.elems is %d; kernels take %d elements at a time, so 1 or a multiple of %d is due", n, unitElems, unitElems)
 	}
 }
 
