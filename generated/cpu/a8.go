@@ -54,9 +54,9 @@ func quantizeA8(dst []byte, src []float32) {
 		*b = [40]byte{}
 		var total int32
 		d := numeric.AbsMax(x[:]) / 127
-		stored := numeric.ToF16(d)
-		binary.LittleEndian.PutUint16(b[0:], stored)
-		d = numeric.F16(stored)
+		dBits := numeric.ToF16(d)
+		binary.LittleEndian.PutUint16(b[0:], dBits)
+		d = numeric.F16(dBits)
 		for l := range 32 {
 			q := numeric.RoundEven(numeric.Quotient(x[l], d), -127, 127)
 			b[l+4] = byte(q)

@@ -4,7 +4,7 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// rope: Rotary position embedding: pair i of each head turns by the angle of its token's position, taken from a table of cosines and sines [context, pairs]. Pairs are elements i and i + d/2 of the first d of a head, or 2i and 2i+1; elements past d pass through.
+// rope: Rotary position embedding: pair i of each head turns by the angle of its token's position, taken from tables of sines and cosines [context, pairs]. Pairs are elements i and i + d/2 of the first d of a head, or 2i and 2i+1; elements past d pass through.
 // head index of rope/pairs: head.
 // pair index of rope/pairs: thread + 64*round.
 // token index of rope/pairs: token.

@@ -66,8 +66,25 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(files, headers...), shared...), nil
+	embed, err := emit.GoFile(path.Join(dir, "sources.go"), []byte(emit.Marker("specs/kernels")+sourcesGo))
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append(files, headers...), shared...), embed), nil
 }
+
+// sourcesGo embeds the sources, for devices that compile them.
+const sourcesGo = `
+// Package cuda holds the sources of the GPU kernels.
+package cuda
+
+import "embed"
+
+// Sources is the folder of the kernels and their headers.
+//
+//go:embed *.cu *.cuh
+var Sources embed.FS
+`
 
 // copied is the hand-written headers, which every kernel includes.
 func copied() (files []emit.File, err error) {

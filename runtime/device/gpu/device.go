@@ -1,0 +1,305 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/cuda"
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/gate"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/op"
+	"github.com/minfer/minfer/runtime/plan"
+)
+
+// DefaultBatch is the number of tokens computed at a time where a session does not say.
+const DefaultBatch = 256
+
+// Device runs plans on a driver. It implements device.Device.
+type Device struct {
+	name string
+	open func() (Driver, error)
+	off  kernel.Switches
+}
+
+// New makes a device of the given name; open is called for each model that is loaded, which then owns the driver.
+// off are the kernel variants that the environment turns off.
+func New(name string, open func() (Driver, error), off kernel.Switches) *Device {
+	return &Device{name, open, off}
+}
+
+// SwitchedOff reads the generated switches from the environment: a variable set to 0 turns its variants off.
+func SwitchedOff() kernel.Switches {
+	off := kernel.Switches{}
+	for _, s := range gate.Switches {
+		if os.Getenv(s.Name) == "0" {
+			off[s.Name] = true
+		}
+	}
+	return off
+}
+
+// Name implements device.Device.
+func (d *Device) Name() string { return d.name }
+
+// TargetOf is what a plan must know of a machine.
+func TargetOf(i Info) plan.Target {
+	return plan.Target{Arch: i.Arch, SharedBytes: int64(i.SharedOptInBytes), SMs: i.SMs}
+}
+
+// Load implements device.Device: it plans the graph, loads the kernels of the plan, holds their bounds against the gates', and
+// uploads the weights, placed as the plan says.
+func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_ device.Model, err error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	precision, err := device.ParsePrecision(string(o.Precision))
+	if err != nil {
+		return nil, err
+	}
+	driver, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	m := &model{device: d, driver: driver, graph: g, precision: precision, plans: map[format.Type]*plan.Plan{}}
+	defer func() {
+		if err != nil {
+			m.release()
+		}
+	}()
+	p, err := m.plan(format.F16)
+	if err != nil {
+		return nil, err
+	}
+	info := driver.Info()
+	if need := p.WeightBytes(); info.MemoryBytes > 0 && need > info.MemoryBytes {
+		return nil, fmt.Errorf("%s: the weights take %d bytes, the device has %d", d.name, need, info.MemoryBytes)
+	}
+	m.slots, m.slotOf = g.Slots()
+	return m, m.upload(ctx, p, o.Progress)
+}
+
+// model implements device.Model.
+type model struct {
+	mu        sync.Mutex // of the driver
+	device    *Device
+	driver    Driver
+	graph     *op.Graph
+	precision device.Precision
+	plans     map[format.Type]*plan.Plan // by type of the cache
+	weights   []Pointer                  // by Plan.Weights, alike in all plans
+	slots     []op.Slot
+	slotOf    []int
+	closed    bool
+}
+
+// plan is the plan for a type of cache; its kernels are loaded and their bounds checked.
+func (m *model) plan(kv format.Type) (*plan.Plan, error) {
+	if p := m.plans[kv]; p != nil {
+		return p, nil
+	}
+	p, err := plan.New(m.graph, TargetOf(m.driver.Info()), plan.Options{Precision: m.precision, KVType: kv, Off: m.device.off})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.device.name, err)
+	}
+	variants, err := p.Variants()
+	if err != nil {
+		return nil, err
+	}
+	if err := LoadVariants(m.driver, variants); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.device.name, err)
+	}
+	m.plans[kv] = p
+	return p, nil
+}
+
+// LoadVariants loads the kernels of variants and compares the bounds that each module exports with those of its gate: a kernel
+// that was built from another spec is refused by name.
+func LoadVariants(d Driver, variants []*kernel.Variant) error {
+	module, err := moduleOf(variants)
+	if err != nil {
+		return err
+	}
+	if err := d.Load(module); err != nil {
+		return err
+	}
+	for _, v := range variants {
+		data, err := d.Symbol("minfer_bounds_" + v.Symbol)
+		if err != nil {
+			return fmt.Errorf("kernel %s: %w", v.Symbol, err)
+		}
+		if len(data) != 8*len(v.Bounds) {
+			return fmt.Errorf("kernel %s exports %d bounds, its gate has %d: the kernel and the gate come from different specs, generate both anew", v.Symbol, len(data)/8, len(v.Bounds))
+		}
+		for i, b := range v.Bounds {
+			if have := int64(binary.LittleEndian.Uint64(data[8*i:])); have != b.Value {
+				return fmt.Errorf("kernel %s was built with %d where its gate has %s: they come from different specs, generate both anew", v.Symbol, have, b)
+			}
+		}
+	}
+	return nil
+}
+
+// moduleOf is the sources of variants.
+func moduleOf(variants []*kernel.Variant) (Module, error) {
+	m := Module{Name: "minfer", Headers: map[string]string{}}
+	entries, err := cuda.Sources.ReadDir(".")
+	if err != nil {
+		return m, err
+	}
+	for _, e := range entries {
+		if ext := path.Ext(e.Name()); ext == ".cuh" {
+			text, err := cuda.Sources.ReadFile(e.Name())
+			if err != nil {
+				return m, err
+			}
+			m.Headers[e.Name()] = string(text)
+		}
+	}
+	units := map[string]*Unit{}
+	var names []string
+	for _, v := range variants {
+		u := units[v.Source]
+		if u == nil {
+			text, err := cuda.Sources.ReadFile(v.Source)
+			if err != nil {
+				return m, fmt.Errorf("kernel %s: %w", v.Symbol, err)
+			}
+			u = &Unit{Name: v.Source, Source: string(text)}
+			units[v.Source] = u
+			names = append(names, v.Source)
+		}
+		u.Kernels = append(u.Kernels, v.Symbol)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		m.Units = append(m.Units, *units[n])
+	}
+	return m, nil
+}
+
+// stagingBytes is how much of a weight is placed and uploaded at a time.
+const stagingBytes = 8 << 20
+
+// upload puts the weights into device memory.
+func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, total int64)) error {
+	total, done := p.WeightBytes(), int64(0)
+	staging := make([]byte, 0, stagingBytes)
+	for i := range p.Weights {
+		w := &p.Weights[i]
+		to, err := m.driver.Alloc(w.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Weight.Name, err)
+		}
+		m.weights = append(m.weights, to)
+		if w.Vector {
+			k, ok := cpu.For(w.Weight.Type)
+			if !ok {
+				return fmt.Errorf("%s has type %s, which cannot be read", w.Weight.Name, w.Weight.TypeName())
+			}
+			v := make([]float32, w.Weight.Rows*w.Weight.Cols)
+			k.Dequantize(v, w.Weight.Data)
+			if err := m.driver.Upload(to, floatBytes(v)); err != nil {
+				return fmt.Errorf("%s: %w", w.Weight.Name, err)
+			}
+			done += w.Bytes
+			continue
+		}
+		place := w.Placement
+		per := max(1, stagingBytes/place.BlockBytes)
+		for blocks, at := len(w.Weight.Data)/place.FileBlockBytes, 0; at < blocks; at += per {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n := min(per, blocks-at)
+			staging = staging[:n*place.BlockBytes]
+			Place(staging, w.Weight.Data[at*place.FileBlockBytes:(at+n)*place.FileBlockBytes], place)
+			if err := m.driver.Upload(to+Pointer(at*place.BlockBytes), staging); err != nil {
+				return fmt.Errorf("%s: %w", w.Weight.Name, err)
+			}
+			done += int64(len(staging))
+			if progress != nil {
+				progress(done, total)
+			}
+		}
+	}
+	if progress != nil {
+		progress(total, total)
+	}
+	return nil
+}
+
+// Place lays blocks of a file out as a placement says; padding is zero.
+func Place(dst, src []byte, p kernel.Placement) {
+	if p.BlockBytes == p.FileBlockBytes && len(p.Moves) == 1 {
+		copy(dst, src)
+		return
+	}
+	clear(dst)
+	for len(src) > 0 {
+		for _, mv := range p.Moves {
+			copy(dst[mv.To:mv.To+mv.Bytes], src[mv.From:])
+		}
+		dst, src = dst[p.BlockBytes:], src[p.FileBlockBytes:]
+	}
+}
+
+func floatBytes(v []float32) []byte {
+	b := make([]byte, 4*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(x))
+	}
+	return b
+}
+
+func intBytes(v []int32) []byte {
+	b := make([]byte, 4*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint32(b[4*i:], uint32(x))
+	}
+	return b
+}
+
+// Routes implements device.Model.
+func (m *model) Routes() []device.Route {
+	launches, err := m.plans[format.F16].Step(1, 1)
+	if err != nil {
+		return nil
+	}
+	var routes []device.Route
+	for _, l := range launches {
+		if l.Weight == nil || !strings.HasPrefix(l.Variant.Family, "mat") {
+			continue
+		}
+		w := l.Weight.Weight
+		routes = append(routes, device.Route{Weight: w.Name, Format: w.TypeName(), Rows: w.Rows, Cols: w.Cols, Kernel: l.Variant.String(), Class: l.Variant.Class, Why: l.Why()})
+	}
+	return routes
+}
+
+// Close implements device.Model.
+func (m *model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	return m.release()
+}
+
+func (m *model) release() error {
+	m.closed = true
+	return m.driver.Close()
+}
+
+var errClosed = errors.New("model is closed")

@@ -1,0 +1,322 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/op"
+	"github.com/minfer/minfer/runtime/plan"
+)
+
+// session implements device.Session.
+type session struct {
+	model *model
+	plan  *plan.Plan
+	opts  device.SessionOptions
+	len   int
+
+	slots        []Pointer // by slot of the model
+	codes        []Pointer // by slot: 8-bit activations of its Value
+	keys, values []Pointer // by layer
+	sines        []Pointer // by Plan.Rotaries
+	cosines      []Pointer
+	ids          Pointer
+	positions    Pointer
+	wanted       Pointer
+	partial      Pointer
+	wantedRows   int // rows that per-wanted slots hold
+	owned        []Pointer
+
+	steps map[[2]int][]Launch // by tokens and wanted rows
+	names map[[2]int][]string // of the launches' Values
+	out   []float32
+	raw   []byte
+	rows  [][]float32
+}
+
+// NewSession implements device.Model.
+func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error) {
+	o, err = device.CheckSession(m.graph, o, DefaultBatch)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	p, err := m.plan(o.KVType)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{model: m, plan: p, opts: o, steps: map[[2]int][]Launch{}, names: map[[2]int][]string{}}
+	defer func() {
+		if err != nil {
+			s.free()
+		}
+	}()
+	elemBytes := 2
+	if o.KVType == format.F32 {
+		elemBytes = 4
+	}
+	for _, kv := range m.graph.KV {
+		s.keys = append(s.keys, s.alloc(&err, int64(o.Context)*int64(kv.KeyWidth*elemBytes)))
+		s.values = append(s.values, s.alloc(&err, int64(o.Context)*int64(kv.ValueWidth*elemBytes)))
+	}
+	for _, r := range p.Rotaries {
+		sines, cosines := r.Table(o.Context)
+		s.sines = append(s.sines, s.uploaded(&err, floatBytes(sines)))
+		s.cosines = append(s.cosines, s.uploaded(&err, floatBytes(cosines)))
+	}
+	s.ids, s.positions, s.wanted = s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch))
+	s.partial = s.alloc(&err, p.PartialBytes())
+	s.slots, s.codes = make([]Pointer, len(m.slots)), make([]Pointer, len(m.slots))
+	for i, slot := range m.slots {
+		if slot.Rows == op.PerToken {
+			s.slot(&err, i, o.Batch)
+		}
+	}
+	s.want(&err, 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: a context of %d tokens and a batch of %d: %w", m.device.name, o.Context, o.Batch, err)
+	}
+	return s, nil
+}
+
+// alloc allocates until the first error.
+func (s *session) alloc(err *error, bytes int64) Pointer {
+	if *err != nil {
+		return 0
+	}
+	var p Pointer
+	if p, *err = s.model.driver.Alloc(bytes); *err == nil {
+		s.owned = append(s.owned, p)
+	}
+	return p
+}
+
+// uploaded is memory that holds data.
+func (s *session) uploaded(err *error, data []byte) Pointer {
+	p := s.alloc(err, int64(len(data)))
+	if *err == nil {
+		*err = s.model.driver.Upload(p, data)
+	}
+	return p
+}
+
+// slot allocates a slot for rows rows, with room for their 8-bit codes.
+func (s *session) slot(err *error, i, rows int) {
+	width := int64(s.model.slots[i].Width)
+	s.slots[i] = s.alloc(err, int64(rows)*width*4)
+	blocks := (width + cpu.ActivationBlockElems - 1) / cpu.ActivationBlockElems
+	s.codes[i] = s.alloc(err, int64(rows)*blocks*cpu.ActivationBlockBytes)
+}
+
+// want makes per-wanted slots hold at least n rows.
+func (s *session) want(err *error, n int) {
+	if n <= s.wantedRows {
+		return
+	}
+	for i, slot := range s.model.slots {
+		if slot.Rows == op.PerWanted {
+			s.slot(err, i, n)
+		}
+	}
+	s.wantedRows = n
+	clear(s.steps) // they point to the old slots
+}
+
+// launches binds the plan's launches for a step to the session's memory.
+func (s *session) launches(tokens, wanted int) ([]Launch, []string, error) {
+	key := [2]int{tokens, wanted}
+	if l, ok := s.steps[key]; ok {
+		return l, s.names[key], nil
+	}
+	planned, err := s.plan.Step(tokens, wanted)
+	if err != nil {
+		return nil, nil, err
+	}
+	bound, names := make([]Launch, len(planned)), make([]string, len(planned))
+	for i, l := range planned {
+		b := Launch{Kernel: l.Variant.Symbol, Grid: l.Grid, Block: [3]uint32{l.Variant.Threads, 1, 1}, SharedBytes: l.Shared}
+		for k, a := range l.Args {
+			b.Args = append(b.Args, s.bind(l.Variant.Args[k].Type, a))
+		}
+		bound[i], names[i] = b, l.Name
+	}
+	s.steps[key], s.names[key] = bound, names
+	return bound, names, nil
+}
+
+func (s *session) bind(kind string, a plan.Arg) Arg {
+	switch kind {
+	case "i32":
+		return I32(int32(a.Int))
+	case "u32":
+		return U32(uint32(a.Int))
+	case "i64":
+		return I64(a.Int)
+	case "f32":
+		return F32(a.Float)
+	}
+	switch a.Ref {
+	case plan.None:
+		return PointerArg(0)
+	case plan.Weight:
+		return PointerArg(s.model.weights[a.Index])
+	case plan.Value:
+		return PointerArg(s.slots[s.model.slotOf[a.Index]])
+	case plan.Codes:
+		return PointerArg(s.codes[s.model.slotOf[a.Index]])
+	case plan.Keys:
+		return PointerArg(s.keys[a.Index])
+	case plan.Values:
+		return PointerArg(s.values[a.Index])
+	case plan.IDs:
+		return PointerArg(s.ids)
+	case plan.Positions:
+		return PointerArg(s.positions)
+	case plan.Wanted:
+		return PointerArg(s.wanted)
+	case plan.Sines:
+		return PointerArg(s.sines[a.Index])
+	case plan.Cosines:
+		return PointerArg(s.cosines[a.Index])
+	case plan.Partial:
+		return PointerArg(s.partial)
+	}
+	panic(fmt.Sprintf("BUG: reference of kind %d", a.Ref))
+}
+
+// Forward implements device.Session.
+func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want) ([][]float32, error) {
+	if err := device.CheckForward(s.model.graph, tokens, s.len, s.opts.Context); err != nil {
+		return nil, err
+	}
+	s.model.mu.Lock()
+	defer s.model.mu.Unlock()
+	if s.model.closed {
+		return nil, errClosed
+	}
+	start := s.len
+	s.out = s.out[:0]
+	for at := 0; at < len(tokens); at += s.opts.Batch {
+		if err := ctx.Err(); err != nil {
+			s.len = start
+			return nil, err
+		}
+		chunk := tokens[at:min(at+s.opts.Batch, len(tokens))]
+		var wanted []int32
+		switch {
+		case want == device.LogitsAll:
+			for i := range chunk {
+				wanted = append(wanted, int32(i))
+			}
+		case want == device.LogitsLast && at+len(chunk) == len(tokens):
+			wanted = []int32{int32(len(chunk) - 1)}
+		}
+		if err := s.step(chunk, wanted); err != nil {
+			s.len = start
+			return nil, err
+		}
+		s.len += len(chunk)
+	}
+	width := s.model.graph.Vocab
+	s.rows = s.rows[:0]
+	for i := 0; i < len(s.out); i += width {
+		s.rows = append(s.rows, s.out[i:i+width])
+	}
+	return s.rows, nil
+}
+
+// step computes a chunk of tokens and appends the wanted logits to s.out.
+func (s *session) step(chunk, wanted []int32) error {
+	var err error
+	s.want(&err, len(wanted))
+	if err != nil {
+		return err
+	}
+	d := s.model.driver
+	positions := make([]int32, len(chunk))
+	for i := range positions {
+		positions[i] = int32(s.len + i)
+	}
+	if err := errors.Join(d.Upload(s.ids, intBytes(chunk)), d.Upload(s.positions, intBytes(positions))); err != nil {
+		return err
+	}
+	if len(wanted) > 0 {
+		if err := d.Upload(s.wanted, intBytes(wanted)); err != nil {
+			return err
+		}
+	}
+	launches, names, err := s.launches(len(chunk), len(wanted))
+	if err != nil {
+		return err
+	}
+	for i, l := range launches {
+		if err := d.Launch(l); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+	}
+	if len(wanted) == 0 {
+		return d.Sync()
+	}
+	width, first := s.model.graph.Vocab, len(s.out)
+	n := len(wanted) * width
+	if cap(s.raw) < 4*n {
+		s.raw = make([]byte, 4*n)
+	}
+	s.raw = s.raw[:4*n]
+	if err := d.Download(s.raw, s.slots[s.model.slotOf[s.model.graph.Logits]]); err != nil {
+		return err
+	}
+	for i := range n {
+		s.out = append(s.out, math.Float32frombits(binary.LittleEndian.Uint32(s.raw[4*i:])))
+	}
+	for i, x := range s.out[first:] {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: s.len + int(wanted[i/width]), Elem: i % width}
+		}
+	}
+	return nil
+}
+
+// Len implements device.Session.
+func (s *session) Len() int { return s.len }
+
+// Context implements device.Session.
+func (s *session) Context() int { return s.opts.Context }
+
+// Truncate implements device.Session.
+func (s *session) Truncate(n int) error {
+	if n < 0 || n > s.len {
+		return fmt.Errorf("cannot keep %d tokens of %d", n, s.len)
+	}
+	s.len = n
+	return nil
+}
+
+// Close implements device.Session.
+func (s *session) Close() error {
+	s.model.mu.Lock()
+	defer s.model.mu.Unlock()
+	if s.model.closed {
+		return nil
+	}
+	return s.free()
+}
+
+func (s *session) free() error {
+	var errs []error
+	for _, p := range s.owned {
+		errs = append(errs, s.model.driver.Free(p))
+	}
+	s.owned = nil
+	return errors.Join(errs...)
+}

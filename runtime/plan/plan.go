@@ -1,0 +1,303 @@
+// Package plan turns a graph into kernel launches: for each operation it asks the generated gates which variant runs its
+// shape, decides once how each weight lies in device memory, and says what every launch takes and moves. It owns no bound
+// and knows no device: a plan can be printed without one, and every GPU-like device runs the same.
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/gate"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+// Target is what a plan must know of a machine.
+type Target struct {
+	Arch        int   // compute capability * 10
+	SharedBytes int64 // shared memory that a block may ask for
+	SMs         int   // multiprocessors; decides how many shares attention is split into
+}
+
+// Options are the choices that hold for all launches.
+type Options struct {
+	Precision device.Precision
+	KVType    format.Type
+	Off       kernel.Switches
+}
+
+// RefKind says what an argument points to.
+type RefKind int
+
+// The kinds. Index counts weights of Plan.Weights, Values of the graph, layers, or rotaries of Plan.Rotaries.
+const (
+	None      RefKind = iota // a null pointer
+	Weight                   // Plan.Weights[Index], placed
+	Value                    // Value Index, [rows, width] of f32
+	Codes                    // Value Index in blocks of 8-bit activations
+	Keys                     // cache of layer Index
+	Values                   // cache of layer Index
+	IDs                      // token ids, i32
+	Positions                // position of each token, i32
+	Wanted                   // row of each wanted token, i32
+	Sines                    // of Plan.Rotaries[Index], [context, pairs]
+	Cosines                  // the same
+	Partial                  // partial results of split attention
+)
+
+// Arg is one argument of a launch: a pointer, or a number of its kernel's type.
+type Arg struct {
+	Ref   RefKind
+	Index int
+	Int   int64
+	Float float32
+}
+
+// Launch is one kernel launch.
+type Launch struct {
+	Name     string // of the Value that it computes
+	Variant  *kernel.Variant
+	Query    kernel.Query
+	Grid     [3]uint32
+	Shared   uint32 // dynamic bytes
+	Args     []Arg
+	Weight   *Placed // that it streams, or nil
+	Streamed int64   // bytes of weights that it reads
+	Content  int64   // those of them that carry content: without padding
+	Skipped  []Skip  // variants that the gate tried first
+}
+
+// Skip is a variant that a gate passed over.
+type Skip struct {
+	Variant *kernel.Variant
+	Reason  string
+}
+
+// Placed is a weight and how it lies in device memory. Vectors are f32 whatever the file has.
+type Placed struct {
+	Weight    *op.Weight
+	Layout    kernel.Layout
+	Placement kernel.Placement
+	Vector    bool
+	Bytes     int64 // in device memory
+}
+
+// Plan is a graph whose every operation has a kernel.
+type Plan struct {
+	Graph    *op.Graph
+	Target   Target
+	Options  Options
+	Weights  []Placed
+	Rotaries []*op.Rotary
+	Shares   int // of the context, for decode attention
+
+	weight map[*op.Weight]int
+	rotary map[*op.Rotary]int
+}
+
+// prefillTokens is the number of tokens from which attention goes over the keys once for a tile of tokens.
+const prefillTokens = 8
+
+// maxShares bounds the shares of split attention.
+const maxShares = 32
+
+// New plans a valid graph. An operation without a kernel is refused with each variant's reason.
+func New(g *op.Graph, t Target, o Options) (*Plan, error) {
+	p := &Plan{Graph: g, Target: t, Options: o, weight: map[*op.Weight]int{}, rotary: map[*op.Rotary]int{}}
+	kvHeads := 1
+	for _, x := range g.Ops {
+		if a, ok := x.(op.Attend); ok {
+			kvHeads = a.KVHeads
+			if a.KeyDim != a.ValueDim {
+				return nil, fmt.Errorf("layer %d: keys of %d elements and values of %d; the attention kernels need both alike", a.Layer, a.KeyDim, a.ValueDim)
+			}
+		}
+		if r, ok := x.(op.RoPE); ok {
+			if _, known := p.rotary[r.Rotary]; !known {
+				p.rotary[r.Rotary] = len(p.Rotaries)
+				p.Rotaries = append(p.Rotaries, r.Rotary)
+			}
+		}
+	}
+	p.Shares = min(maxShares, max(1, (2*t.SMs+kvHeads-1)/kvHeads))
+	for _, w := range g.Weights() {
+		placed, err := p.place(w)
+		if err != nil {
+			return nil, err
+		}
+		p.weight[w] = len(p.Weights)
+		p.Weights = append(p.Weights, placed)
+	}
+	// Both shapes of a step must have kernels before any weight is uploaded.
+	for _, tokens := range []int{1, prefillTokens} {
+		if _, err := p.Step(tokens, 1); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// layouts are the layouts that a weight may have, the preferred first.
+var layouts = []kernel.Layout{"padded", "file"}
+
+// place chooses the layout of a weight: the first that every use of it has a kernel for.
+func (p *Plan) place(w *op.Weight) (Placed, error) {
+	matrix := false
+	for _, x := range p.Graph.Ops {
+		switch x := x.(type) {
+		case op.Embed:
+			matrix = matrix || x.Table == w
+		case op.MatMul:
+			matrix = matrix || x.Weight == w
+		}
+	}
+	if !matrix {
+		return Placed{Weight: w, Vector: true, Bytes: 4 * int64(w.Rows) * int64(w.Cols)}, nil
+	}
+	info, ok := format.Lookup(w.Type)
+	if !ok {
+		return Placed{}, fmt.Errorf("%s has the unknown type %d", w.Name, w.Type)
+	}
+	var refused error
+	for _, l := range layouts {
+		place, ok := gate.Placements[info.Name][l]
+		if !ok {
+			continue
+		}
+		if refused = p.usable(w, l); refused == nil {
+			blocks := int64(w.Rows) * int64(w.Cols/info.BlockElems)
+			return Placed{Weight: w, Layout: l, Placement: place, Bytes: blocks * int64(place.BlockBytes)}, nil
+		}
+	}
+	if refused == nil {
+		refused = fmt.Errorf("no kernel reads format %s", info.Name)
+	}
+	return Placed{}, fmt.Errorf("%s [%d, %d]: %w", w.Name, w.Rows, w.Cols, refused)
+}
+
+// usable reports whether every operation on the weight has a kernel for the layout, for one token and for several.
+func (p *Plan) usable(w *op.Weight, l kernel.Layout) error {
+	for _, x := range p.Graph.Ops {
+		for _, tokens := range []int{1, prefillTokens} {
+			var err error
+			switch x := x.(type) {
+			case op.Embed:
+				if x.Table == w {
+					_, _, _, err = p.pick("embed", "", w, kernel.Query{Cols: int64(w.Cols), Tokens: int64(tokens), Weights: l})
+				}
+			case op.MatMul:
+				if x.Weight == w {
+					_, _, _, err = p.matmul(w, tokens, l)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// class is the numeric class of products with a weight.
+func (p *Plan) class(w *op.Weight) string {
+	info, _ := format.Lookup(w.Type)
+	if p.Options.Precision == device.F32 || info.BlockElems == 1 {
+		return string(device.F32)
+	}
+	return string(device.Q8)
+}
+
+// matmul picks the kernel of a product for a number of tokens.
+func (p *Plan) matmul(w *op.Weight, tokens int, l kernel.Layout) (*kernel.Variant, kernel.Query, []Skip, error) {
+	q := kernel.Query{Rows: int64(w.Rows), Cols: int64(w.Cols), Tokens: int64(tokens), Weights: l}
+	class := p.class(w)
+	if tokens > 1 && find("matmul-tile", class, w) != nil {
+		return p.pick("matmul-tile", class, w, q)
+	}
+	return p.pick("matmul", class, w, q)
+}
+
+// find is the gate of an op for a class (any, if empty) and the format of a weight (none, if nil).
+func find(name, class string, w *op.Weight) *kernel.Entry {
+	f := ""
+	if w != nil {
+		info, _ := format.Lookup(w.Type)
+		f = info.Name
+	}
+	return findFormat(name, class, f)
+}
+
+func findFormat(name, class, f string) *kernel.Entry {
+	i := slices.IndexFunc(gate.All, func(e *kernel.Entry) bool {
+		return e.Op == name && e.Format == f && (class == "" || e.Class == class)
+	})
+	if i < 0 {
+		return nil
+	}
+	return gate.All[i]
+}
+
+func (p *Plan) pick(name, class string, w *op.Weight, q kernel.Query) (*kernel.Variant, kernel.Query, []Skip, error) {
+	return p.choose(find(name, class, w), name, q)
+}
+
+// choose asks a gate, with the machine filled in.
+func (p *Plan) choose(e *kernel.Entry, name string, q kernel.Query) (*kernel.Variant, kernel.Query, []Skip, error) {
+	q.Arch, q.SharedBytes, q.Off = p.Target.Arch, p.Target.SharedBytes, p.Options.Off
+	if e == nil {
+		return nil, q, nil, fmt.Errorf("no kernel computes %s of this format", name)
+	}
+	var skipped []Skip
+	v := e.Choose(&q, func(v *kernel.Variant, reason string) {
+		if reason != "" {
+			skipped = append(skipped, Skip{v, reason})
+		}
+	})
+	if v == nil {
+		_, err := e.Pick(&q)
+		return nil, q, nil, err
+	}
+	return v, q, skipped, nil
+}
+
+// WeightBytes is the device memory of all weights.
+func (p *Plan) WeightBytes() int64 {
+	var n int64
+	for _, w := range p.Weights {
+		n += w.Bytes
+	}
+	return n
+}
+
+// Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, and of the few tokens between.
+func (p *Plan) Variants() ([]*kernel.Variant, error) {
+	var all []*kernel.Variant
+	for _, tokens := range []int{1, 2, prefillTokens} {
+		launches, err := p.Step(tokens, 1)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range launches {
+			if !slices.Contains(all, l.Variant) {
+				all = append(all, l.Variant)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Why says how the launch came to its kernel.
+func (l *Launch) Why() string {
+	s := "first choice"
+	for i, k := range l.Skipped {
+		if i == 0 {
+			s = ""
+		} else {
+			s += "; "
+		}
+		s += "not " + k.Variant.Name + ": " + k.Reason
+	}
+	return s
+}

@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+// Step lists the launches that compute a number of tokens, of which the logits of wanted are wanted. Where the tokens stand in
+// the context is data: the same launches serve every position.
+func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
+	s := &step{Plan: p, tokens: tokens, wanted: wanted, codes: map[op.Value]bool{}}
+	for _, x := range p.Graph.Ops {
+		if err := s.add(x); err != nil {
+			return nil, err
+		}
+	}
+	return s.launches, nil
+}
+
+// step collects the launches of one step.
+type step struct {
+	*Plan
+	tokens, wanted int
+	launches       []Launch
+	codes          map[op.Value]bool // Values whose 8-bit codes are there
+}
+
+func (s *step) rows(v op.Value) int {
+	if s.Graph.Values[v].Rows == op.PerWanted {
+		return s.wanted
+	}
+	return s.tokens
+}
+
+func (s *step) width(v op.Value) int { return s.Graph.Values[v].Width }
+
+// launch adds a launch of the chosen variant; args are bound by name to the kernel's.
+func (s *step) launch(name string, e *kernel.Entry, what string, q kernel.Query, w *Placed, args map[string]Arg) error {
+	v, q, skipped, err := s.choose(e, what, q)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	l := Launch{Name: name, Variant: v, Query: q, Grid: v.Grid(&q), Shared: v.Shared(&q), Weight: w, Skipped: skipped}
+	for _, a := range v.Args {
+		arg, ok := args[a.Name]
+		if !ok {
+			panic(fmt.Sprintf("BUG: %s: kernel %s takes %s, which the plan does not bind", name, v, a.Name))
+		}
+		l.Args = append(l.Args, arg)
+	}
+	s.launches = append(s.launches, l)
+	return nil
+}
+
+func ref(k RefKind, i int) Arg { return Arg{Ref: k, Index: i} }
+func integer(n int) Arg        { return Arg{Int: int64(n)} }
+
+func value(v op.Value) Arg { return ref(Value, int(v)) }
+
+func (s *step) weightRef(w *op.Weight) Arg {
+	if w == nil {
+		return Arg{}
+	}
+	return ref(Weight, s.weight[w])
+}
+
+func (s *step) add(x op.Op) error {
+	switch x := x.(type) {
+	case op.Embed:
+		w := &s.Weights[s.weight[x.Table]]
+		q := kernel.Query{Cols: int64(x.Table.Cols), Tokens: int64(s.tokens), Weights: w.Layout}
+		err := s.launch(s.Graph.Values[x.Out].Name, find("embed", "", x.Table), "embed", q, w,
+			map[string]Arg{"w": s.weightRef(x.Table), "ids": ref(IDs, 0), "out": value(x.Out), "cols": integer(x.Table.Cols)})
+		if err == nil {
+			s.count(w, int64(s.tokens))
+		}
+		return err
+	case op.RMSNorm:
+		rows := s.rows(x.In) * s.width(x.In) / x.Group
+		return s.launch(s.Graph.Values[x.Out].Name, findFormat("rmsnorm", "", ""), "rmsnorm", kernel.Query{Rows: int64(rows), Cols: int64(x.Group)}, nil,
+			map[string]Arg{"x": value(x.In), "w": s.weightRef(x.Weight), "out": value(x.Out), "cols": integer(x.Group), "eps": {Float: x.Eps}})
+	case op.MatMul:
+		return s.product(x)
+	case op.RoPE:
+		heads := s.width(x.In) / x.HeadDim
+		return s.launch(s.Graph.Values[x.Out].Name, findFormat("rope", "", ""), "rope",
+			kernel.Query{Tokens: int64(s.tokens), Heads: int64(heads), HeadDim: int64(x.HeadDim)}, nil,
+			map[string]Arg{"x": value(x.In), "out": value(x.Out), "positions": ref(Positions, 0), "sines": ref(Sines, s.rotary[x.Rotary]), "cosines": ref(Cosines, s.rotary[x.Rotary]),
+				"heads": integer(heads), "head_dim": integer(x.HeadDim), "dims": integer(x.Rotary.Dims), "adjacent": integer(int(x.Rotary.Pairing))})
+	case op.KVAppend:
+		for _, part := range []struct {
+			v    op.Value
+			kind RefKind
+		}{{x.K, Keys}, {x.V, Values}} {
+			if err := s.launch(s.Graph.Values[part.v].Name, findFormat("kv-append", "", s.kvFormat()), "kv-append",
+				kernel.Query{Tokens: int64(s.tokens), Cols: int64(s.width(part.v)), Weights: "file"}, nil,
+				map[string]Arg{"x": value(part.v), "cache": ref(part.kind, x.Layer), "positions": ref(Positions, 0), "cols": integer(s.width(part.v))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case op.Attend:
+		return s.attend(x)
+	case op.SiLUMul:
+		n := s.rows(x.Out) * s.width(x.Out)
+		return s.launch(s.Graph.Values[x.Out].Name, findFormat("silu-mul", "", ""), "silu-mul", kernel.Query{Cols: int64(n)}, nil,
+			map[string]Arg{"gate": value(x.Gate), "up": value(x.Up), "out": value(x.Out), "cols": integer(n)})
+	case op.Add:
+		n := s.rows(x.Out) * s.width(x.Out)
+		return s.launch(s.Graph.Values[x.Out].Name, findFormat("add", "", ""), "add", kernel.Query{Cols: int64(n)}, nil,
+			map[string]Arg{"a": value(x.A), "b": value(x.B), "out": value(x.Out), "cols": integer(n)})
+	case op.Select:
+		if s.wanted == 0 {
+			return nil
+		}
+		return s.launch(s.Graph.Values[x.Out].Name, findFormat("select", "", ""), "select", kernel.Query{Rows: int64(s.wanted), Cols: int64(s.width(x.In))}, nil,
+			map[string]Arg{"x": value(x.In), "index": ref(Wanted, 0), "out": value(x.Out), "cols": integer(s.width(x.In))})
+	}
+	return fmt.Errorf("no kernel computes %T", x)
+}
+
+func (s *step) kvFormat() string {
+	info, _ := format.Lookup(s.Options.KVType)
+	return info.Name
+}
+
+// count notes the bytes that the last launch reads of n rows of a weight.
+func (s *step) count(w *Placed, rows int64) {
+	l := &s.launches[len(s.launches)-1]
+	blocks := rows * int64(w.Weight.Cols) * int64(w.Placement.FileBlockBytes)
+	info, _ := format.Lookup(w.Weight.Type)
+	l.Content = blocks / int64(info.BlockElems)
+	l.Streamed = rows * int64(w.Weight.Cols/info.BlockElems) * int64(w.Placement.BlockBytes)
+}
+
+// product launches a matrix product, after its activations' codes where the class takes them.
+func (s *step) product(x op.MatMul) error {
+	tokens := s.rows(x.In)
+	if tokens == 0 {
+		return nil
+	}
+	w := &s.Weights[s.weight[x.Weight]]
+	class, name := s.class(x.Weight), s.Graph.Values[x.Out].Name
+	in := value(x.In)
+	if class == "q8" {
+		in = ref(Codes, int(x.In))
+		if !s.codes[x.In] {
+			s.codes[x.In] = true
+			if err := s.launch(s.Graph.Values[x.In].Name+" (8-bit)", findFormat("quantize", "", ""), "quantize",
+				kernel.Query{Cols: int64(x.Weight.Cols), Tokens: int64(tokens)}, nil,
+				map[string]Arg{"x": value(x.In), "out": in, "cols": integer(x.Weight.Cols)}); err != nil {
+				return err
+			}
+		}
+	}
+	v, q, _, err := s.matmul(x.Weight, tokens, w.Layout)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	entry := find("matmul", class, x.Weight)
+	if v.Family != entry.Family {
+		entry = find("matmul-tile", class, x.Weight)
+	}
+	if err := s.launch(name, entry, "matmul", q, w, map[string]Arg{
+		"w": s.weightRef(x.Weight), "x": in, "bias": s.weightRef(x.Bias), "y": value(x.Out), "rows": integer(x.Weight.Rows), "cols": integer(x.Weight.Cols),
+		"tokens": integer(tokens), "y_stride": integer(x.Weight.Rows)}); err != nil {
+		return err
+	}
+	s.count(w, int64(x.Weight.Rows))
+	return nil
+}
+
+// attend launches attention: split over the context for few tokens, a tile of tokens at a time for many.
+func (s *step) attend(x op.Attend) error {
+	name := s.Graph.Values[x.Out].Name
+	args := map[string]Arg{"q": value(x.Q), "k": ref(Keys, x.Layer), "v": ref(Values, x.Layer), "positions": ref(Positions, 0), "out": value(x.Out),
+		"partial": ref(Partial, 0), "tokens": integer(s.tokens), "heads": integer(x.Heads), "kv_heads": integer(x.KVHeads),
+		"group": integer(x.Heads / x.KVHeads), "head_dim": integer(x.KeyDim), "shares": integer(s.Shares), "scale": {Float: x.Scale}}
+	q := kernel.Query{Heads: int64(x.Heads), KVHeads: int64(x.KVHeads), Group: int64(x.Heads / x.KVHeads), HeadDim: int64(x.KeyDim),
+		Tokens: int64(s.tokens), Context: int64(s.Graph.Context), Shares: int64(s.Shares), Weights: "file"}
+	if s.tokens >= prefillTokens {
+		return s.launch(name, findFormat("attend-prefill", "", s.kvFormat()), "attend-prefill", q, nil, args)
+	}
+	if err := s.launch(name+" (shares)", findFormat("attend", "", s.kvFormat()), "attend", q, nil, args); err != nil {
+		return err
+	}
+	return s.launch(name, findFormat("attend-combine", "", ""), "attend-combine", q, nil, args)
+}
+
+// PartialBytes is the memory that split attention needs for its partial results.
+func (p *Plan) PartialBytes() int64 {
+	var most int64
+	for _, x := range p.Graph.Ops {
+		if a, ok := x.(op.Attend); ok {
+			most = max(most, int64(prefillTokens-1)*int64(a.Heads)*int64(p.Shares)*int64(a.ValueDim+2)*4)
+		}
+	}
+	return most
+}
