@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -150,6 +151,53 @@ func (c *checker) smallNumbersExact(s *model.Segment, code *model.Code) {
 			return
 		}
 	}
+}
+
+// biasSteps is the finest fraction of a bias: kernels add biases in steps of 1/biasSteps.
+const biasSteps = 8
+
+// weightsSmall: what kernels multiply with 8-bit activations, the weight before scaling, is an 8-bit integer; so is
+// biasSteps times the weight with its biases.
+func weightsSmall(c *checker) {
+	if c.format.Plain() {
+		return
+	}
+	for _, s := range c.format.Segs {
+		lo, hi := 1.0, 1.0
+		at := c.pos.At(s, "value.weight[0]")
+		for i, code := range s.Value.Weight {
+			numbers := Numbers(s, code)
+			if whole := func(x float64) bool { return x == math.Trunc(x) }; numbers == nil || !all(numbers, whole) {
+				c.addf(c.pos.At(s, fmt.Sprintf("value.weight[%d]", i)), "%svalue.weight: %s is no integer; kernels multiply weights with 8-bit activations, so integers from -128 to 127 are due (fractions belong in the scale)", c.label(s), code.Name)
+				return
+			}
+			a, b := slices.Min(numbers), slices.Max(numbers)
+			p := []float64{lo * a, lo * b, hi * a, hi * b}
+			lo, hi = slices.Min(p), slices.Max(p)
+		}
+		if lo < -128 || hi > 127 {
+			c.addf(at, "%svalue.weight runs from %g to %g; kernels multiply weights with 8-bit activations, so integers from -128 to 127 are due", c.label(s), lo, hi)
+			continue
+		}
+		if len(s.Value.Bias) == 0 {
+			continue
+		}
+		for i, code := range s.Value.Bias {
+			numbers := Numbers(s, code)
+			if step := func(x float64) bool { return biasSteps*x == math.Trunc(biasSteps*x) }; numbers == nil || !all(numbers, step) {
+				c.addf(c.pos.At(s, fmt.Sprintf("value.bias[%d]", i)), "%svalue.bias: %s is no multiple of 1/%d, as kernels need it", c.label(s), code.Name, biasSteps)
+				return
+			}
+			lo, hi = lo+slices.Min(numbers), hi+slices.Max(numbers)
+		}
+		if biasSteps*lo < -128 || biasSteps*hi > 127 {
+			c.addf(at, "%svalue.weight with its bias runs from %g to %g; from -16 to 15.875 is due, %d times which fits in 8 bits", c.label(s), lo, hi, biasSteps)
+		}
+	}
+}
+
+func all(numbers []float64, holds func(float64) bool) bool {
+	return !slices.ContainsFunc(numbers, func(x float64) bool { return !holds(x) })
 }
 
 // Range is the least and the greatest number of a code; false when Numbers is nil.

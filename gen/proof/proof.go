@@ -4,7 +4,8 @@
 // What is proved of a format: its segments and digits give every element once; its fields tile the block; every plane
 // lies in what it reads, and within one item of a field; every bit of the block serves exactly one bit of one instance
 // of a code, and back; every index into a table or a list of levels is in range; every number is exact in f32; the sums
-// and the rounding scheme are of the kind that encoders can compute. That the layout is the right one, no proof can
+// and the rounding scheme are of the kind that encoders can compute; blocks are whole units of 32 elements, and weights
+// before scaling are 8-bit integers, as kernels take them. That the layout is the right one, no proof can
 // say: golden blocks made elsewhere do.
 package proof
 
@@ -28,6 +29,7 @@ var rules = []func(*checker){
 	sumsHold,
 	encodeWorks,
 	wholeUnits,
+	weightsSmall,
 }
 
 // Prove checks every format of a catalog, then every kernel, whose proof rests on the formats'.
