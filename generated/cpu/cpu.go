@@ -18,7 +18,8 @@ type Kernels struct {
 	Dequantize func(dst []float32, src []byte)
 	// DotF32 is sum over e of w[e]*x[e] with the dequantized weights.
 	DotF32 func(w []byte, x []float32) float32
-	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers.
+	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers, and for
+	// formats whose weights are no small integers.
 	DotQ8 func(w, x []byte) float32
 	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
@@ -140,9 +141,9 @@ func checkRow(name string, elems, bytes, blockElems, blockBytes int) {
 	}
 }
 
-// checkDot panics unless both rows are the same whole number of steps.
-func checkDot(name string, wBytes, xBytes, wStep, xStep int) {
-	if wBytes%wStep != 0 || xBytes != wBytes/wStep*xStep {
-		panic(fmt.Sprintf("BUG: dot product of %d bytes of %s with %d bytes of activations; a step has %d and %d", wBytes, name, xBytes, wStep, xStep))
+// checkDot panics unless both rows hold as many elements: whole blocks of the weight.
+func checkDot(name string, wBytes, xBytes, wBlock, xBlock int) {
+	if wBytes%wBlock != 0 || xBytes != wBytes/wBlock*xBlock {
+		panic(fmt.Sprintf("BUG: dot product of %d bytes of %s with %d bytes of activations; a block has %d and %d", wBytes, name, xBytes, wBlock, xBlock))
 	}
 }

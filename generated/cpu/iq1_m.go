@@ -106,7 +106,7 @@ func dotF32IQ1M(w []byte, x []float32) float32 {
 }
 
 // dotQ8IQ1M is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 56 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 // The weights are taken 8 times, which makes them integers, and the scale by 1/8.
 func dotQ8IQ1M(w, x []byte) float32 {
 	checkDot("iq1_m", len(w), len(x), 56, 320)

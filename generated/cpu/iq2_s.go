@@ -97,7 +97,7 @@ func dotF32IQ2S(w []byte, x []float32) float32 {
 }
 
 // dotQ8IQ2S is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 82 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8IQ2S(w, x []byte) float32 {
 	checkDot("iq2_s", len(w), len(x), 82, 320)
 	var acc float32

@@ -95,7 +95,7 @@ func dotF32IQ3XXS(w []byte, x []float32) float32 {
 }
 
 // dotQ8IQ3XXS is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 98 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8IQ3XXS(w, x []byte) float32 {
 	checkDot("iq3_xxs", len(w), len(x), 98, 320)
 	var acc float32

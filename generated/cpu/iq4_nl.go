@@ -68,7 +68,7 @@ func dotF32IQ4NL(w []byte, x []float32) float32 {
 }
 
 // dotQ8IQ4NL is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 32 elements, 18 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 32 elements, x as many elements: 40 bytes for a block.
 func dotQ8IQ4NL(w, x []byte) float32 {
 	checkDot("iq4_nl", len(w), len(x), 18, 40)
 	var acc float32

@@ -84,7 +84,7 @@ func dotF32IQ4XS(w []byte, x []float32) float32 {
 }
 
 // dotQ8IQ4XS is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 136 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8IQ4XS(w, x []byte) float32 {
 	checkDot("iq4_xs", len(w), len(x), 136, 320)
 	var acc float32

@@ -125,7 +125,7 @@ func dotF32Q2K(w []byte, x []float32) float32 {
 }
 
 // dotQ8Q2K is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 84 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8Q2K(w, x []byte) float32 {
 	checkDot("q2_K", len(w), len(x), 84, 320)
 	var acc float32

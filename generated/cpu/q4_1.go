@@ -72,7 +72,7 @@ func dotF32Q4_1(w []byte, x []float32) float32 {
 }
 
 // dotQ8Q4_1 is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 32 elements, 20 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 32 elements, x as many elements: 40 bytes for a block.
 func dotQ8Q4_1(w, x []byte) float32 {
 	checkDot("q4_1", len(w), len(x), 20, 40)
 	var acc float32

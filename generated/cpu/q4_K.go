@@ -105,7 +105,7 @@ func dotF32Q4K(w []byte, x []float32) float32 {
 }
 
 // dotQ8Q4K is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 144 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8Q4K(w, x []byte) float32 {
 	checkDot("q4_K", len(w), len(x), 144, 320)
 	var acc float32

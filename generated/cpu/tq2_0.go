@@ -74,7 +74,7 @@ func dotF32TQ2_0(w []byte, x []float32) float32 {
 }
 
 // dotQ8TQ2_0 is the sum over e of weight[e]*x[e], with x in a8 blocks: integer sums over the elements that share a scale and
-// an activation block, each scaled once. w is a whole number of steps of 256 elements, 66 bytes; x is as many elements.
+// an activation block, each scaled once. w is blocks of 256 elements, x as many elements: 320 bytes for a block.
 func dotQ8TQ2_0(w, x []byte) float32 {
 	checkDot("tq2_0", len(w), len(x), 66, 320)
 	var acc float32

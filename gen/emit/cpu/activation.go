@@ -72,9 +72,3 @@ func newActivation(f *model.Format) (*activation, error) {
 	}
 	return a, nil
 }
-
-// blocksPerStep is how many weight blocks of so many elements make a whole number of activation blocks.
-func (a *activation) blocksPerStep(elems int) int { return a.elems / gcd(a.elems, elems) }
-
-// step is the elements handled at a time: one weight block, or the least number that fills activation blocks.
-func (a *activation) step(elems int) int { return elems * a.blocksPerStep(elems) }

@@ -96,11 +96,11 @@ func (w *fileWriter) kernels() (entry, error) {
 	return e, nil
 }
 
-// hasDotQ8 reports whether the format has an integer weight, small enough that the sum over an activation block
-// fits an int32.
+// hasDotQ8 reports whether a block is a whole number of activation blocks and the weight an integer, small enough that the
+// sum over an activation block fits an int32.
 func (w *fileWriter) hasDotQ8() bool {
 	f := w.format
-	if w.act == nil || f.Plain() {
+	if w.act == nil || f.Plain() || f.Elems%w.act.elems != 0 {
 		return false
 	}
 	lo, hi, ok := proof.WeightRange(f)
@@ -225,19 +225,18 @@ func (w *fileWriter) dotF32(fn string) error {
 
 func (w *fileWriter) dotQ8(fn string) error {
 	f, a := w.format, w.act
-	n := a.blocksPerStep(f.Elems)
-	elems, bytes, actBytes := n*f.Elems, n*f.Bytes, n*f.Elems/a.elems*a.bytes
+	actBytes := f.Elems / a.elems * a.bytes // activations of one block
 	k, _ := weightInteger(f.Segs[0].Value)
 	w.printf("// %s is the sum over e of weight[e]*x[e], with x in %s blocks: integer sums over the elements that share a scale and\n", fn, a.format.Name)
-	w.printf("// an activation block, each scaled once. w is a whole number of steps of %d elements, %d bytes; x is as many elements.\n", elems, bytes)
+	w.printf("// an activation block, each scaled once. w is blocks of %d elements, x as many elements: %d bytes for a block.\n", f.Elems, actBytes)
 	if k > 1 {
 		w.printf("// The weights are taken %d times, which makes them integers, and the scale by 1/%d.\n", k, k)
 	}
 	w.printf("func %s(w, x []byte) float32 {\n", fn)
-	w.printf("checkDot(%q, len(w), len(x), %d, %d)\n", f.Name, bytes, actBytes)
+	w.printf("checkDot(%q, len(w), len(x), %d, %d)\n", f.Name, f.Bytes, actBytes)
 	w.printf("var acc float32\n")
-	w.printf("for ; len(w) > 0; w, x = w[%d:], x[%d:] {\n", bytes, actBytes)
-	w.printf("b := (*[%d]byte)(w)\nx := (*[%d]byte)(x)\n", bytes, actBytes)
+	w.printf("for ; len(w) > 0; w, x = w[%d:], x[%d:] {\n", f.Bytes, actBytes)
+	w.printf("b := (*[%d]byte)(w)\nx := (*[%d]byte)(x)\n", f.Bytes, actBytes)
 	if err := w.nests(dotQ8); err != nil {
 		return err
 	}
@@ -275,7 +274,8 @@ type Kernels struct {
 	Dequantize func(dst []float32, src []byte)
 	// DotF32 is sum over e of w[e]*x[e] with the dequantized weights.
 	DotF32 func(w []byte, x []float32) float32
-	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers.
+	// DotQ8 is the same with 8-bit activations, as QuantizeActivations makes them. nil for plain numbers, and for
+	// formats whose weights are no small integers.
 	DotQ8 func(w, x []byte) float32
 	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
@@ -352,10 +352,10 @@ func checkRow(name string, elems, bytes, blockElems, blockBytes int) {
 	}
 }
 
-// checkDot panics unless both rows are the same whole number of steps.
-func checkDot(name string, wBytes, xBytes, wStep, xStep int) {
-	if wBytes%wStep != 0 || xBytes != wBytes/wStep*xStep {
-		panic(fmt.Sprintf("BUG: dot product of %d bytes of %s with %d bytes of activations; a step has %d and %d", wBytes, name, xBytes, wStep, xStep))
+// checkDot panics unless both rows hold as many elements: whole blocks of the weight.
+func checkDot(name string, wBytes, xBytes, wBlock, xBlock int) {
+	if wBytes%wBlock != 0 || xBytes != wBytes/wBlock*xBlock {
+		panic(fmt.Sprintf("BUG: dot product of %d bytes of %s with %d bytes of activations; a block has %d and %d", wBytes, name, xBytes, wBlock, xBlock))
 	}
 }
 `)

@@ -12,7 +12,7 @@ import (
 // A nest is a segment made ready for a loop nest: its digits, perhaps split, and the element's index over them.
 type nest struct {
 	shape layout.Shape
-	elem  layout.Affine // index of the element in the step, which is one block or a few
+	elem  layout.Affine // index of the element in the block
 	codes []*model.Code
 	value model.Value
 }
@@ -70,14 +70,6 @@ func (n *nest) split(i, radix int) {
 	n.shape = slices.Clone(n.shape)
 	n.shape[i].Radix = d.Radix / radix
 	n.shape = slices.Insert(n.shape, i+1, layout.Digit{Name: d.Name + "0", Radix: radix})
-}
-
-// prepend puts a digit in front that counts blocks of elems elements; no code depends on it, for a block's
-// fields are addressed from the block.
-func (n *nest) prepend(name string, radix, elems int) {
-	n.mapCodes(func(stride []int) []int { return slices.Insert(slices.Clone(stride), 0, 0) })
-	n.elem.Stride = slices.Insert(slices.Clone(n.elem.Stride), 0, elems)
-	n.shape = slices.Insert(slices.Clone(n.shape), 0, layout.Digit{Name: name, Radix: radix})
 }
 
 // uses is the set of digits, as bits, that a code depends on by itself or through the codes it reads.

@@ -72,9 +72,6 @@ func newKernel(f *model.Format, s *model.Segment, u use, act *activation, t *tab
 				}
 			}
 		}
-		if n := act.blocksPerStep(f.Elems); n > 1 {
-			k.prepend("blk", n, f.Elems)
-		}
 	}
 	k.unroll = k.unrolled()
 	if u == dotQ8 {
@@ -288,9 +285,6 @@ func (k *kernel) writeLevel(n int) {
 		}
 		i := k.loops[n]
 		k.printf("for %s := range %d {\n", k.digitNames[i], k.shape[i].Radix)
-		if k.digitNames[i] == "blk" && k.use == dotQ8 && k.act.blocksPerStep(k.format.Elems) > 1 && i == 0 {
-			k.printf("b := (*[%d]byte)(b[%d*blk:])\n", k.format.Bytes, k.format.Bytes)
-		}
 		k.writeLevel(n + 1)
 		k.printf("}\n")
 	} else {
@@ -820,7 +814,11 @@ func (k *kernel) writeLanes(at point) {
 func (k *kernel) blockAt(e layout.Affine, plus int) string {
 	div, _, ok := e.Divide(k.shape, k.act.elems)
 	if !ok {
-		return fmt.Sprintf("(%s)/%d*%d+%d", k.expr(e), k.act.elems, k.act.bytes, plus)
+		x := fmt.Sprintf("(%s)/%d*%d", k.expr(e), k.act.elems, k.act.bytes)
+		if plus != 0 {
+			x += fmt.Sprintf("+%d", plus)
+		}
+		return x
 	}
 	a := scale(div, k.act.bytes)
 	a.Base += plus

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/minfer/minfer/gen/emit"
@@ -29,7 +30,7 @@ func (w *fileWriter) newQuantizer() (*quantizer, error) {
 	for _, d := range k.shape {
 		k.digitNames = append(k.digitNames, k.names.local(d.Name))
 	}
-	for _, c := range append(append([]*model.Code{}, q.enc.Scale...), q.enc.Offset...) {
+	for _, c := range slices.Concat(q.enc.Scale, q.enc.Offset) {
 		q.groups |= k.uses(c)
 	}
 	for i, d := range k.shape {
@@ -41,8 +42,8 @@ func (w *fileWriter) newQuantizer() (*quantizer, error) {
 	if q.lo, q.hi, err = consecutive(q.enc.Code); err != nil {
 		return nil, fmt.Errorf("%s: encode: %w", f.Name, err)
 	}
-	for _, c := range append(append([]*model.Code{}, q.enc.Scale...), q.enc.Offset...) {
-		if c.As == model.F16 {
+	for _, c := range slices.Concat(q.enc.Scale, q.enc.Offset) {
+		if c.As == model.F16 || c.As == model.BF16 || c.As == model.F32 {
 			continue
 		}
 		if _, _, err := consecutive(c); err != nil {
@@ -89,6 +90,15 @@ func (w *fileWriter) quantize(fn string) error {
 	}
 	w.printf("%s}\n}\n\n", q.out.String())
 	return q.err
+}
+
+// toBits rounds x to the float type that a scale is stored as; fromBits reads it back.
+func toBits(c *model.Code, x string) string {
+	return map[model.Number]string{model.F16: "numeric.ToF16(", model.BF16: "numeric.ToBF16(", model.F32: "math.Float32bits("}[c.As] + x + ")"
+}
+
+func fromBits(c *model.Code, x string) string {
+	return map[model.Number]string{model.F16: "numeric.F16(", model.BF16: "numeric.BF16(", model.F32: "math.Float32frombits("}[c.As] + x + ")"
 }
 
 // scheme says the rounding in words.
@@ -203,16 +213,16 @@ func (q *quantizer) single() {
 		if len(q.value.Minus) > 0 {
 			x = "-" + m
 		}
-		q.store(e.Offset[0], "numeric.ToF16("+x+")")
+		q.store(e.Offset[0], toBits(e.Offset[0], x))
 		value = func(x string) string { return "(" + x + "-" + m + ")" }
 	}
 	scale := d
 	if stored {
-		q.printf("stored := numeric.ToF16(%s)\n", d)
-		q.store(e.Scale[0], "stored")
-		q.printf("%s = numeric.F16(stored)\n", d)
+		q.printf("%sBits := %s\n", d, toBits(e.Scale[0], d))
+		q.store(e.Scale[0], d+"Bits")
+		q.printf("%s = %s\n", d, fromBits(e.Scale[0], d+"Bits"))
 	} else {
-		q.store(e.Scale[0], "numeric.ToF16("+d+")")
+		q.store(e.Scale[0], toBits(e.Scale[0], d))
 		q.printf("inverse := numeric.Reciprocal(%s)\n", d)
 		scale = "inverse"
 	}
@@ -274,20 +284,20 @@ func (q *quantizer) nested() {
 	q.printf("// The block's own, as stored: the greatest takes the last integer.\n")
 	dv := q.names.local(d.Name)
 	if scLo < 0 {
-		q.printf("%sBits := numeric.ToF16(numeric.Extreme(scales[:]) / %d)\n", dv, scLo)
+		q.printf("%sBits := %s\n", dv, toBits(d, fmt.Sprintf("numeric.Extreme(scales[:]) / %d", scLo)))
 	} else {
-		q.printf("%sBits := numeric.ToF16(numeric.AbsMax(scales[:]) / %d)\n", dv, scHi)
+		q.printf("%sBits := %s\n", dv, toBits(d, fmt.Sprintf("numeric.AbsMax(scales[:]) / %d", scHi)))
 	}
 	q.store(d, dv+"Bits")
-	q.printf("%s := numeric.F16(%sBits)\n", dv, dv)
+	q.printf("%s := %s\n", dv, fromBits(d, dv+"Bits"))
 	var mv, m string
 	mHi := 0
 	if withOffset {
 		_, mHi, _ = consecutive(e.Offset[1])
 		mv = q.names.local(e.Offset[0].Name)
-		q.printf("%sBits := numeric.ToF16(numeric.AbsMax(offsets[:]) / %d)\n", mv, mHi)
+		q.printf("%sBits := %s\n", mv, toBits(e.Offset[0], fmt.Sprintf("numeric.AbsMax(offsets[:]) / %d", mHi)))
 		q.store(e.Offset[0], mv+"Bits")
-		q.printf("%s := numeric.F16(%sBits)\n", mv, mv)
+		q.printf("%s := %s\n", mv, fromBits(e.Offset[0], mv+"Bits"))
 	}
 	q.openLoops(q.groups)
 	run = q.gather()
@@ -352,7 +362,7 @@ func (q *quantizer) store(c *model.Code, word string) {
 
 // asUnsigned converts a word to the type that PutUint takes; bits of a scale have it already.
 func asUnsigned(width int, word string) string {
-	if strings.HasSuffix(word, "Bits") || strings.HasPrefix(word, "numeric.ToF16") || word == "stored" {
+	if strings.HasSuffix(word, "Bits") || strings.HasPrefix(word, "numeric.To") || strings.HasPrefix(word, "math.Float32bits") {
 		return word
 	}
 	return fmt.Sprintf("uint%d(%s)", width, word)
