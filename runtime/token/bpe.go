@@ -72,6 +72,9 @@ type bpe struct {
 	// absent is written for a byte that has no token; noToken drops the byte.
 	absent    int32
 	splitters []splitFunc
+
+	idle      int    // merges of parts that are no tokens
+	firstIdle string // the first of them
 }
 
 // readBPE builds the tokenizer of a byte-level vocabulary. made reports the tokens that a merge yields.
@@ -116,7 +119,11 @@ func readBPE(r *metaReader, v *vocabulary, pre *preTokenizer) (t *bpe, made func
 		b, okB := v.ids[right]
 		c, okC := v.ids[string(joined)]
 		if !okA || !okB {
-			continue // no text comes to hold a part that no merge makes: the entry has no effect, in llama.cpp too
+			// No text comes to hold a part that no merge makes: the entry has no effect, in llama.cpp too.
+			if t.idle++; t.idle == 1 {
+				t.firstIdle = m
+			}
+			continue
 		}
 		if !okC {
 			r.fail(keyMerges, "entry %d, %s: %s is not a token of %s", i, quote(m), quote(string(joined)), keyTokens)

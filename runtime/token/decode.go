@@ -40,7 +40,7 @@ type Decoder struct {
 	t    *Tokenizer
 	o    DecodeOptions
 	held []byte // the beginning of a character
-	trim bool   // the next text loses one leading space
+	trim bool   // the next piece loses one leading space
 }
 
 // NewDecoder returns a Decoder at the beginning of a text.
@@ -59,9 +59,7 @@ func (d *Decoder) Next(id int32) string {
 	}
 	if d.trim {
 		d.trim = false
-		if !d.t.IsSpecial(id) {
-			piece = strings.TrimPrefix(piece, " ")
-		}
+		piece = strings.TrimPrefix(piece, " ")
 	}
 	if len(d.held) == 0 && utf8.ValidString(piece) {
 		return piece

@@ -97,10 +97,18 @@ func (r *metaReader) integers(key string) []int64 {
 	return s
 }
 
-// floats returns an array of floats, nil where the key is absent.
+// floats returns an array of numbers, nil where the key is absent.
 func (r *metaReader) floats(key string) []float64 {
-	if !r.m.Has(key) {
+	v, ok := r.m.Value(key)
+	if !ok {
 		return nil
+	}
+	if t := v.ElemType(); v.Type() == gguf.TypeArray && t == gguf.TypeInt32 { // scores that are ranks
+		var out []float64
+		for _, i := range r.integers(key) {
+			out = append(out, float64(i))
+		}
+		return out
 	}
 	s, err := r.m.Floats(key)
 	r.keep(err)

@@ -89,6 +89,10 @@ func New(meta *gguf.Meta) (*Tokenizer, error) {
 			t.warn("%s has no token for the bytes %s: text with them is encoded without them", keyTokens, describeBytes(lack))
 		}
 	}
+	if t.bpe != nil && t.bpe.idle > 0 {
+		n, _ := r.m.Value(keyMerges)
+		t.warn("%s: %d of %d entries merge parts that are no tokens, the first %s: they have no effect", keyMerges, t.bpe.idle, n.Len(), quote(t.bpe.firstIdle))
+	}
 	t.markers = newMarkers(v)
 	t.pieces = make([]string, len(v.texts))
 	for i := range t.pieces {
@@ -169,19 +173,16 @@ func (t *Tokenizer) encode(text string, frags []fragment, out []int32) []int32 {
 		defer t.spmSessions.Put(w)
 		raw = func(s string, out []int32) []int32 { return t.spm.encode(s, out, w) }
 	}
-	first := true // at the start, or after a marker
 	for _, f := range frags {
 		if f.id != noToken {
 			out = append(out, f.id)
-			first = true
 			continue
 		}
 		s := text[f.from:f.to]
-		if t.addSpace && first {
+		if t.addSpace { // the fragment is at the start or after a marker, as every one is
 			s = " " + s
 		}
 		out = raw(s, out)
-		first = false
 	}
 	return out
 }

@@ -256,7 +256,7 @@ func TestLongestMarkerWins(t *testing.T) {
 	meta := tinyBPE()
 	tokens, _ := meta[keyTokens].Strings()
 	n := len(tokens)
-	tokens = append(tokens, "<ab>", "x<a", "<ab><", "b>")
+	tokens = append(tokens, "<ab>", "x<a", "<ab><", "b>", "oo")
 	types := make([]int32, len(tokens))
 	for i := range types {
 		types[i] = int32(Normal)
@@ -266,6 +266,10 @@ func TestLongestMarkerWins(t *testing.T) {
 	}
 	tok := build(t, meta, changes{keyTokens: gguf.ArrayOf(tokens), keyTypes: gguf.ArrayOf(types)})
 	at := func(s string) int32 { return int32(slices.Index(tokens, s)) }
+	// One occurrence in the user's text does not hide the next, which overlaps it.
+	if got := tok.EncodeParts([]Part{{"o", false}, {"oo", true}}, false); !slices.Equal(got, []int32{at("o"), at("oo")}) {
+		t.Errorf("ooo: %q", textsOf(tok, got))
+	}
 	for text, want := range map[string][]int32{
 		"x<ab>":     {at("x"), at("<ab>")},
 		"<ab><ab>":  {at("<ab><"), at("a"), at("b>")},
@@ -296,6 +300,7 @@ func TestStartAndEndTokens(t *testing.T) {
 		{"llama, empty, nothing added", llama, "", EncodeOptions{ParseSpecial: true}, nil},
 		{"llama, the text has it too", llama, "<s>hi", all, ids(1, 1, 7251)},
 		{"both declared", build(t, tinyBPE(), changes{keyAddBOS: gguf.Of(true), keyAddEOS: gguf.Of(true)}), "hello", all, ids(261, 259, 262)},
+		{"both declared, not asked for", build(t, tinyBPE(), changes{keyAddBOS: gguf.Of(true), keyAddEOS: gguf.Of(true)}), "hello", EncodeOptions{}, ids(259)},
 		{"both declared, empty", build(t, tinyBPE(), changes{keyAddBOS: gguf.Of(true), keyAddEOS: gguf.Of(true)}), "", all, ids(261, 262)},
 		{"llama-bpe begins with its start token unless the file says no", build(t, tinyBPE(), changes{keyPre: gguf.Of("llama-bpe")}), "hello", all, ids(261, 259)},
 	} {
@@ -348,8 +353,8 @@ func TestEnds(t *testing.T) {
 // TestPhi3 swallows white space after markers, by the name of the model.
 func TestPhi3(t *testing.T) {
 	tok := load(t, "phi-3")
-	got := tok.Encode("<|user|>\n Hi<|end|> \n<|assistant|><s> x", EncodeOptions{ParseSpecial: true})
-	want := ids(32010, 6324, 32007, 32001, 1, 29871, 921)
+	got := tok.Encode("<|user|>\n Hi<|end|> \n<|assistant|><s> x<|endoftext|> x", EncodeOptions{ParseSpecial: true})
+	want := ids(32010, 6324, 32007, 32001, 1, 29871, 921, 32000, 29871, 921)
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -382,6 +387,10 @@ func TestByteTokens(t *testing.T) {
 	lacking[keyUnknown] = gguf.Of(uint32(5))
 	if got := build(t, meta, lacking).Encode("aé", EncodeOptions{}); !slices.Equal(got, ids('a', 5, 0xA9)) {
 		t.Errorf("unknown token: %v", got)
+	}
+	// StarCoder's unknown token is its end token as well: text must not become that.
+	if got := load(t, "starcoder").Encode("a\U00040000", EncodeOptions{}); slices.Contains(got, 0) || len(got) != 4 {
+		t.Errorf("starcoder, a byte without a token: %v", got)
 	}
 	// SentencePiece spells characters without a token in bytes.
 	spm := build(t, tinySPM(), nil)
@@ -470,16 +479,77 @@ func TestHostileMetadata(t *testing.T) {
 	// Odd, and not wrong: slots without text, a merge there twice (the first holds), merges of parts that are no tokens (no
 	// text holds them), no type list, an id of -1 for "none".
 	tok := build(t, bpe, changes{
-		keyTokens: gguf.ArrayOf(append(slices.Clone(tokens), "", "")), keyTypes: nil,
-		keyMerges:  gguf.ArrayOf([]string{"h e", "zz e", "e zz", "l l", "h e"}),
+		keyTokens: gguf.ArrayOf(append(slices.Clone(tokens), "", "", "el")), keyTypes: nil,
+		keyMerges:  gguf.ArrayOf([]string{"h e", "zz e", "e zz", "e l", "h e"}),
 		keyPadding: gguf.Of(uint32(math.MaxUint32)),
 	})
-	if got := tok.Encode("he", EncodeOptions{}); !slices.Equal(got, ids(256)) {
-		t.Errorf("he: %v", got)
+	if got := tok.Encode("hel", EncodeOptions{}); !slices.Equal(got, ids(256, 'l')) {
+		t.Errorf("hel: %v", got)
 	}
 	if _, ok := tok.Padding(); ok {
 		t.Error("a padding token")
 	}
+	if w := tok.Warnings(); len(w) != 1 || !strings.Contains(w[0], keyMerges) || !strings.Contains(w[0], `2 of 5 entries`) || !strings.Contains(w[0], `"zz e"`) {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+// TestIntegerScores: scores may be written as integers.
+func TestIntegerScores(t *testing.T) {
+	meta := tinySPM()
+	scores, _ := gguf.NewMeta("", meta).Floats(keyScores)
+	var whole []int32
+	for _, s := range scores {
+		whole = append(whole, int32(s))
+	}
+	tok := build(t, meta, changes{keyScores: gguf.ArrayOf(whole)})
+	want := build(t, meta, nil).Encode("ab ab", EncodeOptions{})
+	if got := tok.Encode("ab ab", EncodeOptions{}); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// FuzzNew: whatever the metadata say, New fails or gives a tokenizer that encodes and decodes without a fault.
+func FuzzNew(f *testing.F) {
+	f.Add("a\nb\nab\n<s>", "a b", []byte{1, 1, 1, 3}, uint32(3), true, uint8(3), "ab<s>")
+	f.Add("▁\na\n▁a\n<0x61>\n</s>", "", []byte{1, 1, 1, 6, 3}, uint32(4), false, uint8(0), " a</s>")
+	f.Add("", " ", []byte{}, uint32(0), true, uint8(9), "\xff")
+	f.Fuzz(func(t *testing.T, tokens, merges string, types []byte, id uint32, bpe bool, pre uint8, text string) {
+		list := strings.Split(tokens, "\n")
+		kinds := make([]int32, len(types))
+		scores := make([]float32, len(list))
+		for i, k := range types {
+			kinds[i] = int32(int8(k))
+		}
+		for i := range scores {
+			scores[i] = float32(i%7) - 3
+		}
+		model := modelSPM
+		if bpe {
+			model = modelBPE
+		}
+		names := PreTokenizers()
+		tok, err := New(gguf.NewMeta("made", map[string]gguf.Value{
+			keyModel: gguf.Of(model), keyPre: gguf.Of(names[int(pre)%len(names)]), keyTokens: gguf.ArrayOf(list),
+			keyTypes: gguf.ArrayOf(kinds), keyScores: gguf.ArrayOf(scores), keyMerges: gguf.ArrayOf(strings.Split(merges, "\n")),
+			keyBOS: gguf.Of(id), keyEOS: gguf.Of(id), keyUnknown: gguf.Of(id), keyAddEOS: gguf.Of(true), keyName: gguf.Of("phi-3"),
+		}))
+		if err != nil {
+			if !strings.Contains(err.Error(), "tokenizer.ggml.") {
+				t.Errorf("%v names no key", err)
+			}
+			return
+		}
+		for _, parse := range []bool{false, true} {
+			ids := tok.Encode(text, EncodeOptions{AddSpecial: true, ParseSpecial: parse})
+			for _, id := range ids {
+				if id < 0 || int(id) >= tok.Len() {
+					t.Errorf("id %d of %d", id, tok.Len())
+				}
+			}
+			checkStream(t, tok, ids, DecodeOptions{ShowSpecial: parse})
+		}
+	})
 }
 
 // TestManyMerges: a million merges load, and a long word is merged in time.
