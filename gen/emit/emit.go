@@ -107,6 +107,3 @@ var constrains = func() map[string]bool {
 	}
 	return m
 }()
-
-// Digest identifies what a file was generated from.
-func Digest(f *model.Format) string { return f.Digest }

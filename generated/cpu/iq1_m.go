@@ -42,14 +42,15 @@ func dequantizeIQ1M(dst []float32, src []byte) {
 		y := (*[256]float32)(dst)
 		d := numeric.F16(uint16(uint32(binary.LittleEndian.Uint16(b[48:]))>>12 | (uint32(binary.LittleEndian.Uint16(b[50:]))>>12)<<4 | (uint32(binary.LittleEndian.Uint16(b[52:]))>>12)<<8 | (uint32(binary.LittleEndian.Uint16(b[54:]))>>12)<<12))
 		for a := range 4 {
+			scales0 := uint32(binary.LittleEndian.Uint16(b[2*a+48:]))
 			for b_ := range 2 {
 				for c := range 2 {
-					ls := float32(2*int32(uint32(binary.LittleEndian.Uint16(b[2*a+48:]))>>(6*b_+3*c)&7) + 1)
+					qh0 := uint32(b[4*a+2*b_+c+32])
+					ls := float32(2*int32(scales0>>(6*b_+3*c)&7) + 1)
 					scale := d * ls
 					qs := (*[2]byte)(b[8*a+4*b_+2*c:])
 					ys := (*[16]float32)(y[64*a+32*b_+16*c:])
 					for l := range 2 {
-						qh0 := uint32(b[4*a+2*b_+c+32])
 						delta := -0.25*float32(qh0>>(4*l+3)&1) + 0.125
 						idx := uint32(iq1sGrid[uint32(qs[l])|(qh0>>(4*l)&7)<<8])
 						ys[8*l] = scale * (float32(int32(idx&3)-1) + delta)
@@ -78,14 +79,15 @@ func dotF32IQ1M(w []byte, x []float32) float32 {
 		var sum0, sum1, sum2, sum3 float32
 		d := numeric.F16(uint16(uint32(binary.LittleEndian.Uint16(b[48:]))>>12 | (uint32(binary.LittleEndian.Uint16(b[50:]))>>12)<<4 | (uint32(binary.LittleEndian.Uint16(b[52:]))>>12)<<8 | (uint32(binary.LittleEndian.Uint16(b[54:]))>>12)<<12))
 		for a := range 4 {
+			scales0 := uint32(binary.LittleEndian.Uint16(b[2*a+48:]))
 			for b_ := range 2 {
 				for c := range 2 {
-					ls := float32(2*int32(uint32(binary.LittleEndian.Uint16(b[2*a+48:]))>>(6*b_+3*c)&7) + 1)
+					qh0 := uint32(b[4*a+2*b_+c+32])
+					ls := float32(2*int32(scales0>>(6*b_+3*c)&7) + 1)
 					scale := d * ls
 					qs := (*[2]byte)(b[8*a+4*b_+2*c:])
 					xs := (*[16]float32)(x[64*a+32*b_+16*c:])
 					for l := range 2 {
-						qh0 := uint32(b[4*a+2*b_+c+32])
 						delta := -0.25*float32(qh0>>(4*l+3)&1) + 0.125
 						idx := uint32(iq1sGrid[uint32(qs[l])|(qh0>>(4*l)&7)<<8])
 						sum0 += scale * (float32(int32(idx&3)-1) + delta) * xs[8*l]
@@ -116,15 +118,16 @@ func dotQ8IQ1M(w, x []byte) float32 {
 		x := (*[320]byte)(x)
 		d := numeric.F16(uint16(uint32(binary.LittleEndian.Uint16(b[48:]))>>12 | (uint32(binary.LittleEndian.Uint16(b[50:]))>>12)<<4 | (uint32(binary.LittleEndian.Uint16(b[52:]))>>12)<<8 | (uint32(binary.LittleEndian.Uint16(b[54:]))>>12)<<12))
 		for a := range 4 {
+			scales0 := uint32(binary.LittleEndian.Uint16(b[2*a+48:]))
 			for b_ := range 2 {
 				for c := range 2 {
-					ls := float32(2*int32(uint32(binary.LittleEndian.Uint16(b[2*a+48:]))>>(6*b_+3*c)&7) + 1)
+					qh0 := uint32(b[4*a+2*b_+c+32])
+					ls := float32(2*int32(scales0>>(6*b_+3*c)&7) + 1)
 					scale := d * ls * 0.125
 					var dot int32
 					qs := (*[2]byte)(b[8*a+4*b_+2*c:])
 					xs := (*[16]byte)(x[80*a+40*b_+16*c+4:])
 					for l := range 2 {
-						qh0 := uint32(b[4*a+2*b_+c+32])
 						delta := 1 - 2*int32(qh0>>(4*l+3)&1)
 						idx := uint32(iq1sGrid[uint32(qs[l])|(qh0>>(4*l)&7)<<8])
 						dot += (8*(int32(idx&3)-1) + delta) * int32(int8(xs[8*l]))

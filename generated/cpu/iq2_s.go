@@ -39,16 +39,18 @@ func dequantizeIQ2S(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[82:] {
 		b := (*[82]byte)(src)
 		y := (*[256]float32)(dst)
+		qh0 := binary.LittleEndian.Uint64(b[66:])
+		scales0 := binary.LittleEndian.Uint64(b[74:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 16 {
-			ls := 0.25*float32(uint32(binary.LittleEndian.Uint64(b[74:])>>(4*ib)&0xf)) + 0.125
+			ls := 0.25*float32(uint32(scales0>>(4*ib)&0xf)) + 0.125
 			scale := d * ls
 			qs := (*[2]byte)(b[2*ib+2:])
 			signs := (*[2]byte)(b[2*ib+34:])
 			ys := (*[16]float32)(y[16*ib:])
 			for l := range 2 {
 				signs0 := uint32(signs[l])
-				idx := uint32(iq2sGrid[uint32(qs[l])|uint32(binary.LittleEndian.Uint64(b[66:])>>(4*ib+2*l)&3)<<8])
+				idx := uint32(iq2sGrid[uint32(qs[l])|uint32(qh0>>(4*ib+2*l)&3)<<8])
 				ys[8*l] = scale * float32(int32(iq2SLevels[idx&3])*(1-2*int32(signs0&1)))
 				ys[8*l+1] = scale * float32(int32(iq2SLevels[idx>>2&3])*(1-2*int32(signs0>>1&1)))
 				ys[8*l+2] = scale * float32(int32(iq2SLevels[idx>>4&3])*(1-2*int32(signs0>>2&1)))
@@ -71,16 +73,18 @@ func dotF32IQ2S(w []byte, x []float32) float32 {
 		b := (*[82]byte)(w)
 		x := (*[256]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		qh0 := binary.LittleEndian.Uint64(b[66:])
+		scales0 := binary.LittleEndian.Uint64(b[74:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 16 {
-			ls := 0.25*float32(uint32(binary.LittleEndian.Uint64(b[74:])>>(4*ib)&0xf)) + 0.125
+			ls := 0.25*float32(uint32(scales0>>(4*ib)&0xf)) + 0.125
 			scale := d * ls
 			qs := (*[2]byte)(b[2*ib+2:])
 			signs := (*[2]byte)(b[2*ib+34:])
 			xs := (*[16]float32)(x[16*ib:])
 			for l := range 2 {
 				signs0 := uint32(signs[l])
-				idx := uint32(iq2sGrid[uint32(qs[l])|uint32(binary.LittleEndian.Uint64(b[66:])>>(4*ib+2*l)&3)<<8])
+				idx := uint32(iq2sGrid[uint32(qs[l])|uint32(qh0>>(4*ib+2*l)&3)<<8])
 				sum0 += scale * float32(int32(iq2SLevels[idx&3])*(1-2*int32(signs0&1))) * xs[8*l]
 				sum1 += scale * float32(int32(iq2SLevels[idx>>2&3])*(1-2*int32(signs0>>1&1))) * xs[8*l+1]
 				sum2 += scale * float32(int32(iq2SLevels[idx>>4&3])*(1-2*int32(signs0>>2&1))) * xs[8*l+2]
@@ -106,8 +110,10 @@ func dotQ8IQ2S(w, x []byte) float32 {
 		x := (*[320]byte)(x)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
+			qh0 := uint32(b[ib+66])
+			scales0 := uint32(b[ib+74])
 			for ib0 := range 2 {
-				ls := 0.25*float32(uint32(b[ib+74])>>(4*ib0)&0xf) + 0.125
+				ls := 0.25*float32(scales0>>(4*ib0)&0xf) + 0.125
 				scale := d * ls
 				var dot int32
 				qs := (*[2]byte)(b[4*ib+2*ib0+2:])
@@ -115,7 +121,7 @@ func dotQ8IQ2S(w, x []byte) float32 {
 				xs := (*[16]byte)(x[40*ib+16*ib0+4:])
 				for l := range 2 {
 					signs0 := uint32(signs[l])
-					idx := uint32(iq2sGrid[uint32(qs[l])|(uint32(b[ib+66])>>(4*ib0+2*l)&3)<<8])
+					idx := uint32(iq2sGrid[uint32(qs[l])|(qh0>>(4*ib0+2*l)&3)<<8])
 					dot += (int32(iq2SLevels[idx&3]) * (1 - 2*int32(signs0&1))) * int32(int8(xs[8*l]))
 					dot += (int32(iq2SLevels[idx>>2&3]) * (1 - 2*int32(signs0>>1&1))) * int32(int8(xs[8*l+1]))
 					dot += (int32(iq2SLevels[idx>>4&3]) * (1 - 2*int32(signs0>>2&1))) * int32(int8(xs[8*l+2]))

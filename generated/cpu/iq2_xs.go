@@ -37,9 +37,10 @@ func dequantizeIQ2XS(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[74:] {
 		b := (*[74]byte)(src)
 		y := (*[256]float32)(dst)
+		scales0 := binary.LittleEndian.Uint64(b[66:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 16 {
-			ls := 0.25*float32(uint32(binary.LittleEndian.Uint64(b[66:])>>(4*ib)&0xf)) + 0.125
+			ls := 0.25*float32(uint32(scales0>>(4*ib)&0xf)) + 0.125
 			scale := d * ls
 			qs := (*[4]byte)(b[4*ib+2:])
 			ys := (*[16]float32)(y[16*ib:])
@@ -69,9 +70,10 @@ func dotF32IQ2XS(w []byte, x []float32) float32 {
 		b := (*[74]byte)(w)
 		x := (*[256]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		scales0 := binary.LittleEndian.Uint64(b[66:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 16 {
-			ls := 0.25*float32(uint32(binary.LittleEndian.Uint64(b[66:])>>(4*ib)&0xf)) + 0.125
+			ls := 0.25*float32(uint32(scales0>>(4*ib)&0xf)) + 0.125
 			scale := d * ls
 			qs := (*[4]byte)(b[4*ib+2:])
 			xs := (*[16]float32)(x[16*ib:])
@@ -104,8 +106,9 @@ func dotQ8IQ2XS(w, x []byte) float32 {
 		x := (*[320]byte)(x)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
+			scales0 := uint32(b[ib+66])
 			for ib0 := range 2 {
-				ls := 0.25*float32(uint32(b[ib+66])>>(4*ib0)&0xf) + 0.125
+				ls := 0.25*float32(scales0>>(4*ib0)&0xf) + 0.125
 				scale := d * ls
 				var dot int32
 				qs := (*[4]byte)(b[8*ib+4*ib0+2:])

@@ -38,12 +38,14 @@ func dequantizeIQ2XXS(dst []float32, src []byte) {
 		y := (*[256]float32)(dst)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.25*float32(binary.LittleEndian.Uint32(b[8*ib+6:])>>28) + 0.125
+			qs0 := binary.LittleEndian.Uint32(b[8*ib+2:])
+			qs1 := binary.LittleEndian.Uint32(b[8*ib+6:])
+			ls := 0.25*float32(qs1>>28) + 0.125
 			scale := d * ls
 			ys := (*[32]float32)(y[32*ib:])
 			for l := range 4 {
-				idx := uint32(iq2xxsGrid[binary.LittleEndian.Uint32(b[8*ib+2:])>>(8*l)&0xff])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[8*ib+6:])>>(7*l)&0x7f])
+				idx := uint32(iq2xxsGrid[qs0>>(8*l)&0xff])
+				sg := uint32(evenParity7[qs1>>(7*l)&0x7f])
 				ys[8*l] = scale * float32(int32(iq2SLevels[idx&3])*(1-2*int32(sg&1)))
 				ys[8*l+1] = scale * float32(int32(iq2SLevels[idx>>2&3])*(1-2*int32(sg>>1&1)))
 				ys[8*l+2] = scale * float32(int32(iq2SLevels[idx>>4&3])*(1-2*int32(sg>>2&1)))
@@ -68,12 +70,14 @@ func dotF32IQ2XXS(w []byte, x []float32) float32 {
 		var sum0, sum1, sum2, sum3 float32
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.25*float32(binary.LittleEndian.Uint32(b[8*ib+6:])>>28) + 0.125
+			qs0 := binary.LittleEndian.Uint32(b[8*ib+2:])
+			qs1 := binary.LittleEndian.Uint32(b[8*ib+6:])
+			ls := 0.25*float32(qs1>>28) + 0.125
 			scale := d * ls
 			xs := (*[32]float32)(x[32*ib:])
 			for l := range 4 {
-				idx := uint32(iq2xxsGrid[binary.LittleEndian.Uint32(b[8*ib+2:])>>(8*l)&0xff])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[8*ib+6:])>>(7*l)&0x7f])
+				idx := uint32(iq2xxsGrid[qs0>>(8*l)&0xff])
+				sg := uint32(evenParity7[qs1>>(7*l)&0x7f])
 				sum0 += scale * float32(int32(iq2SLevels[idx&3])*(1-2*int32(sg&1))) * xs[8*l]
 				sum1 += scale * float32(int32(iq2SLevels[idx>>2&3])*(1-2*int32(sg>>1&1))) * xs[8*l+1]
 				sum2 += scale * float32(int32(iq2SLevels[idx>>4&3])*(1-2*int32(sg>>2&1))) * xs[8*l+2]
@@ -99,13 +103,15 @@ func dotQ8IQ2XXS(w, x []byte) float32 {
 		x := (*[320]byte)(x)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.25*float32(binary.LittleEndian.Uint32(b[8*ib+6:])>>28) + 0.125
+			qs0 := binary.LittleEndian.Uint32(b[8*ib+2:])
+			qs1 := binary.LittleEndian.Uint32(b[8*ib+6:])
+			ls := 0.25*float32(qs1>>28) + 0.125
 			scale := d * ls
 			var dot int32
 			xs := (*[32]byte)(x[40*ib+4:])
 			for l := range 4 {
-				idx := uint32(iq2xxsGrid[binary.LittleEndian.Uint32(b[8*ib+2:])>>(8*l)&0xff])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[8*ib+6:])>>(7*l)&0x7f])
+				idx := uint32(iq2xxsGrid[qs0>>(8*l)&0xff])
+				sg := uint32(evenParity7[qs1>>(7*l)&0x7f])
 				dot += (int32(iq2SLevels[idx&3]) * (1 - 2*int32(sg&1))) * int32(int8(xs[8*l]))
 				dot += (int32(iq2SLevels[idx>>2&3]) * (1 - 2*int32(sg>>1&1))) * int32(int8(xs[8*l+1]))
 				dot += (int32(iq2SLevels[idx>>4&3]) * (1 - 2*int32(sg>>2&1))) * int32(int8(xs[8*l+2]))

@@ -39,15 +39,16 @@ func dequantizeIQ3S(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[110:] {
 		b := (*[110]byte)(src)
 		y := (*[256]float32)(dst)
+		scales0 := binary.LittleEndian.Uint32(b[106:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(2*int32(binary.LittleEndian.Uint32(b[106:])>>(4*ib)&0xf) + 1)
+			qh0 := uint32(b[ib+66])
+			ls := float32(2*int32(scales0>>(4*ib)&0xf) + 1)
 			scale := d * ls
 			qs := (*[8]byte)(b[8*ib+2:])
 			signs := (*[4]byte)(b[4*ib+74:])
 			ys := (*[32]float32)(y[32*ib:])
 			for l := range 4 {
-				qh0 := uint32(b[ib+66])
 				signs0 := uint32(signs[l])
 				idx0 := uint32(iq3sGrid[uint32(qs[2*l])|(qh0>>(2*l)&1)<<8])
 				idx1 := uint32(iq3sGrid[uint32(qs[2*l+1])|(qh0>>(2*l+1)&1)<<8])
@@ -73,15 +74,16 @@ func dotF32IQ3S(w []byte, x []float32) float32 {
 		b := (*[110]byte)(w)
 		x := (*[256]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		scales0 := binary.LittleEndian.Uint32(b[106:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(2*int32(binary.LittleEndian.Uint32(b[106:])>>(4*ib)&0xf) + 1)
+			qh0 := uint32(b[ib+66])
+			ls := float32(2*int32(scales0>>(4*ib)&0xf) + 1)
 			scale := d * ls
 			qs := (*[8]byte)(b[8*ib+2:])
 			signs := (*[4]byte)(b[4*ib+74:])
 			xs := (*[32]float32)(x[32*ib:])
 			for l := range 4 {
-				qh0 := uint32(b[ib+66])
 				signs0 := uint32(signs[l])
 				idx0 := uint32(iq3sGrid[uint32(qs[2*l])|(qh0>>(2*l)&1)<<8])
 				idx1 := uint32(iq3sGrid[uint32(qs[2*l+1])|(qh0>>(2*l+1)&1)<<8])
@@ -108,16 +110,17 @@ func dotQ8IQ3S(w, x []byte) float32 {
 	for ; len(w) > 0; w, x = w[110:], x[320:] {
 		b := (*[110]byte)(w)
 		x := (*[320]byte)(x)
+		scales0 := binary.LittleEndian.Uint32(b[106:])
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(2*int32(binary.LittleEndian.Uint32(b[106:])>>(4*ib)&0xf) + 1)
+			qh0 := uint32(b[ib+66])
+			ls := float32(2*int32(scales0>>(4*ib)&0xf) + 1)
 			scale := d * ls
 			var dot int32
 			qs := (*[8]byte)(b[8*ib+2:])
 			signs := (*[4]byte)(b[4*ib+74:])
 			xs := (*[32]byte)(x[40*ib+4:])
 			for l := range 4 {
-				qh0 := uint32(b[ib+66])
 				signs0 := uint32(signs[l])
 				idx0 := uint32(iq3sGrid[uint32(qs[2*l])|(qh0>>(2*l)&1)<<8])
 				idx1 := uint32(iq3sGrid[uint32(qs[2*l+1])|(qh0>>(2*l+1)&1)<<8])

@@ -39,14 +39,15 @@ func dequantizeIQ3XXS(dst []float32, src []byte) {
 		y := (*[256]float32)(dst)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.5*float32(binary.LittleEndian.Uint32(b[4*ib+66:])>>28) + 0.25
+			gas0 := binary.LittleEndian.Uint32(b[4*ib+66:])
+			ls := 0.5*float32(gas0>>28) + 0.25
 			scale := d * ls
 			qs := (*[8]byte)(b[8*ib+2:])
 			ys := (*[32]float32)(y[32*ib:])
 			for l := range 4 {
 				idx0 := uint32(iq3xxsGrid[qs[2*l]])
 				idx1 := uint32(iq3xxsGrid[qs[2*l+1]])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[4*ib+66:])>>(7*l)&0x7f])
+				sg := uint32(evenParity7[gas0>>(7*l)&0x7f])
 				ys[8*l] = scale * float32(int32(iq3XxsLevels[idx0&7])*(1-2*int32(sg&1)))
 				ys[8*l+1] = scale * float32(int32(iq3XxsLevels[idx0>>3&7])*(1-2*int32(sg>>1&1)))
 				ys[8*l+2] = scale * float32(int32(iq3XxsLevels[idx0>>6&7])*(1-2*int32(sg>>2&1)))
@@ -71,14 +72,15 @@ func dotF32IQ3XXS(w []byte, x []float32) float32 {
 		var sum0, sum1, sum2, sum3 float32
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.5*float32(binary.LittleEndian.Uint32(b[4*ib+66:])>>28) + 0.25
+			gas0 := binary.LittleEndian.Uint32(b[4*ib+66:])
+			ls := 0.5*float32(gas0>>28) + 0.25
 			scale := d * ls
 			qs := (*[8]byte)(b[8*ib+2:])
 			xs := (*[32]float32)(x[32*ib:])
 			for l := range 4 {
 				idx0 := uint32(iq3xxsGrid[qs[2*l]])
 				idx1 := uint32(iq3xxsGrid[qs[2*l+1]])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[4*ib+66:])>>(7*l)&0x7f])
+				sg := uint32(evenParity7[gas0>>(7*l)&0x7f])
 				sum0 += scale * float32(int32(iq3XxsLevels[idx0&7])*(1-2*int32(sg&1))) * xs[8*l]
 				sum1 += scale * float32(int32(iq3XxsLevels[idx0>>3&7])*(1-2*int32(sg>>1&1))) * xs[8*l+1]
 				sum2 += scale * float32(int32(iq3XxsLevels[idx0>>6&7])*(1-2*int32(sg>>2&1))) * xs[8*l+2]
@@ -104,7 +106,8 @@ func dotQ8IQ3XXS(w, x []byte) float32 {
 		x := (*[320]byte)(x)
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := 0.5*float32(binary.LittleEndian.Uint32(b[4*ib+66:])>>28) + 0.25
+			gas0 := binary.LittleEndian.Uint32(b[4*ib+66:])
+			ls := 0.5*float32(gas0>>28) + 0.25
 			scale := d * ls
 			var dot int32
 			qs := (*[8]byte)(b[8*ib+2:])
@@ -112,7 +115,7 @@ func dotQ8IQ3XXS(w, x []byte) float32 {
 			for l := range 4 {
 				idx0 := uint32(iq3xxsGrid[qs[2*l]])
 				idx1 := uint32(iq3xxsGrid[qs[2*l+1]])
-				sg := uint32(evenParity7[binary.LittleEndian.Uint32(b[4*ib+66:])>>(7*l)&0x7f])
+				sg := uint32(evenParity7[gas0>>(7*l)&0x7f])
 				dot += (int32(iq3XxsLevels[idx0&7]) * (1 - 2*int32(sg&1))) * int32(int8(xs[8*l]))
 				dot += (int32(iq3XxsLevels[idx0>>3&7]) * (1 - 2*int32(sg>>1&1))) * int32(int8(xs[8*l+1]))
 				dot += (int32(iq3XxsLevels[idx0>>6&7]) * (1 - 2*int32(sg>>2&1))) * int32(int8(xs[8*l+2]))

@@ -36,9 +36,11 @@ func dequantizeIQ4XS(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[136:] {
 		b := (*[136]byte)(src)
 		y := (*[256]float32)(dst)
+		scalesL0 := binary.LittleEndian.Uint32(b[4:])
+		scalesH0 := uint32(binary.LittleEndian.Uint16(b[2:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(int32(binary.LittleEndian.Uint32(b[4:])>>(4*ib)&0xf|(uint32(binary.LittleEndian.Uint16(b[2:]))>>(2*ib)&3)<<4) - 32)
+			ls := float32(int32(scalesL0>>(4*ib)&0xf|(scalesH0>>(2*ib)&3)<<4) - 32)
 			scale := d * ls
 			qs := (*[16]byte)(b[16*ib+8:])
 			ys := (*[32]float32)(y[32*ib:])
@@ -63,9 +65,11 @@ func dotF32IQ4XS(w []byte, x []float32) float32 {
 		b := (*[136]byte)(w)
 		x := (*[256]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		scalesL0 := binary.LittleEndian.Uint32(b[4:])
+		scalesH0 := uint32(binary.LittleEndian.Uint16(b[2:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(int32(binary.LittleEndian.Uint32(b[4:])>>(4*ib)&0xf|(uint32(binary.LittleEndian.Uint16(b[2:]))>>(2*ib)&3)<<4) - 32)
+			ls := float32(int32(scalesL0>>(4*ib)&0xf|(scalesH0>>(2*ib)&3)<<4) - 32)
 			scale := d * ls
 			qs := (*[16]byte)(b[16*ib+8:])
 			xs := (*[32]float32)(x[32*ib:])
@@ -91,9 +95,11 @@ func dotQ8IQ4XS(w, x []byte) float32 {
 	for ; len(w) > 0; w, x = w[136:], x[320:] {
 		b := (*[136]byte)(w)
 		x := (*[320]byte)(x)
+		scalesL0 := binary.LittleEndian.Uint32(b[4:])
+		scalesH0 := uint32(binary.LittleEndian.Uint16(b[2:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for ib := range 8 {
-			ls := float32(int32(binary.LittleEndian.Uint32(b[4:])>>(4*ib)&0xf|(uint32(binary.LittleEndian.Uint16(b[2:]))>>(2*ib)&3)<<4) - 32)
+			ls := float32(int32(scalesL0>>(4*ib)&0xf|(scalesH0>>(2*ib)&3)<<4) - 32)
 			scale := d * ls
 			var dot int32
 			qs := (*[16]byte)(b[16*ib+8:])

@@ -34,12 +34,12 @@ func dequantizeQ5_0(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[32:], src[22:] {
 		b := (*[22]byte)(src)
 		y := (*[32]float32)(dst)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for l := range 8 {
 			qs0 := uint32(b[2*l+6])
 			qs1 := uint32(b[2*l+7])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 			y[2*l] = d * float32(int32(qs0&0xf|(qh0>>(2*l)&1)<<4)-16)
 			y[2*l+1] = d * float32(int32(qs1&0xf|(qh0>>(2*l+1)&1)<<4)-16)
 			y[2*l+16] = d * float32(int32(qs0>>4|(qh1>>(2*l)&1)<<4)-16)
@@ -57,12 +57,12 @@ func dotF32Q5_0(w []byte, x []float32) float32 {
 		b := (*[22]byte)(w)
 		x := (*[32]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		for l := range 8 {
 			qs0 := uint32(b[2*l+6])
 			qs1 := uint32(b[2*l+7])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 			sum0 += d * float32(int32(qs0&0xf|(qh0>>(2*l)&1)<<4)-16) * x[2*l]
 			sum1 += d * float32(int32(qs1&0xf|(qh0>>(2*l+1)&1)<<4)-16) * x[2*l+1]
 			sum2 += d * float32(int32(qs0>>4|(qh1>>(2*l)&1)<<4)-16) * x[2*l+16]
@@ -81,13 +81,13 @@ func dotQ8Q5_0(w, x []byte) float32 {
 	for ; len(w) > 0; w, x = w[22:], x[40:] {
 		b := (*[22]byte)(w)
 		x := (*[40]byte)(x)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		var dot int32
 		for l := range 8 {
 			qs0 := uint32(b[2*l+6])
 			qs1 := uint32(b[2*l+7])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
 			dot += (int32(qs0&0xf|(qh0>>(2*l)&1)<<4) - 16) * int32(int8(x[2*l+4]))
 			dot += (int32(qs1&0xf|(qh0>>(2*l+1)&1)<<4) - 16) * int32(int8(x[2*l+5]))
 			dot += (int32(qs0>>4|(qh1>>(2*l)&1)<<4) - 16) * int32(int8(x[2*l+20]))

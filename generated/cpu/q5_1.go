@@ -36,13 +36,13 @@ func dequantizeQ5_1(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[32:], src[24:] {
 		b := (*[24]byte)(src)
 		y := (*[32]float32)(dst)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		m := numeric.F16(binary.LittleEndian.Uint16(b[2:]))
 		for l := range 8 {
 			qs0 := uint32(b[2*l+8])
 			qs1 := uint32(b[2*l+9])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 			y[2*l] = d*float32(qs0&0xf|(qh0>>(2*l)&1)<<4) + m
 			y[2*l+1] = d*float32(qs1&0xf|(qh0>>(2*l+1)&1)<<4) + m
 			y[2*l+16] = d*float32(qs0>>4|(qh1>>(2*l)&1)<<4) + m
@@ -60,13 +60,13 @@ func dotF32Q5_1(w []byte, x []float32) float32 {
 		b := (*[24]byte)(w)
 		x := (*[32]float32)(x)
 		var sum0, sum1, sum2, sum3 float32
+		qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		m := numeric.F16(binary.LittleEndian.Uint16(b[2:]))
 		for l := range 8 {
 			qs0 := uint32(b[2*l+8])
 			qs1 := uint32(b[2*l+9])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 			sum0 += (d*float32(qs0&0xf|(qh0>>(2*l)&1)<<4) + m) * x[2*l]
 			sum1 += (d*float32(qs1&0xf|(qh0>>(2*l+1)&1)<<4) + m) * x[2*l+1]
 			sum2 += (d*float32(qs0>>4|(qh1>>(2*l)&1)<<4) + m) * x[2*l+16]
@@ -85,14 +85,14 @@ func dotQ8Q5_1(w, x []byte) float32 {
 	for ; len(w) > 0; w, x = w[24:], x[40:] {
 		b := (*[24]byte)(w)
 		x := (*[40]byte)(x)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 		d := numeric.F16(binary.LittleEndian.Uint16(b[:]))
 		m := numeric.F16(binary.LittleEndian.Uint16(b[2:]))
 		var dot int32
 		for l := range 8 {
 			qs0 := uint32(b[2*l+8])
 			qs1 := uint32(b[2*l+9])
-			qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
-			qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
 			dot += int32(qs0&0xf|(qh0>>(2*l)&1)<<4) * int32(int8(x[2*l+4]))
 			dot += int32(qs1&0xf|(qh0>>(2*l+1)&1)<<4) * int32(int8(x[2*l+5]))
 			dot += int32(qs0>>4|(qh1>>(2*l)&1)<<4) * int32(int8(x[2*l+20]))

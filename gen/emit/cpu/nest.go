@@ -81,14 +81,14 @@ func newKernel(f *model.Format, s *model.Segment, u use, act *activation, t *tab
 	if k.lane == 0 {
 		k.unroll = k.widen(k.unroll, 4)
 	}
+	if u == dotQ8 {
+		k.perRun = k.run() // again: digits may have been split
+	}
 	var looped uint64
 	for i, d := range k.shape {
 		if (k.unroll|k.lane)&(1<<i) == 0 && d.Radix > 1 {
 			looped |= 1 << i
 		}
-	}
-	if u == dotQ8 {
-		k.perRun = k.run()
 	}
 	// Digits of the run go inside the others, so that one sum runs over all of them.
 	for _, set := range []uint64{looped &^ k.perRun, looped & k.perRun} {
@@ -269,7 +269,7 @@ func (k *kernel) write() (string, error) {
 
 func (k *kernel) writeLevel(n int) {
 	codes := slices.DeleteFunc(k.needed(), func(c *model.Code) bool { return k.level(k.uses(c)) != n })
-	k.writeLoads(n, codes)
+	k.writeLoads(n)
 	for _, c := range codes {
 		if !k.inline(c) {
 			k.writeCode(c)
@@ -301,21 +301,29 @@ func (k *kernel) writeLevel(n int) {
 // instances lists the points at which a code differs.
 func (k *kernel) instances(c *model.Code) []point { return k.points(k.uses(c) & k.unroll) }
 
-// writeLoads gives a variable to every word that several codes or instances of this level read.
-func (k *kernel) writeLoads(n int, codes []*model.Code) {
+// writeLoads gives a variable to every item whose address is complete at this level, if it is read more than once
+// or by codes further in.
+func (k *kernel) writeLoads(n int) {
 	count := map[string]int{}
 	var order []string
 	field := map[string]string{}
-	for _, c := range codes {
+	for _, c := range k.needed() {
 		for _, p := range c.Planes {
 			if p.Field == nil {
 				continue
 			}
 			for _, at := range k.instances(c) {
+				if k.level(k.addressDigits(p, at)) != n {
+					continue
+				}
 				e := k.loadExpr(p, k.packed(c), at)
-				if count[e]++; count[e] == 1 {
+				if count[e] == 0 {
 					order = append(order, e)
 					field[e] = p.Field.Name
+				}
+				count[e]++
+				if k.level(k.uses(c)) > n {
+					count[e]++ // read in a loop
 				}
 			}
 		}
@@ -327,6 +335,22 @@ func (k *kernel) writeLoads(n int, codes []*model.Code) {
 			k.loads[e] = v
 		}
 	}
+}
+
+// addressDigits is the digits, as a set, that the address of a plane's item depends on at a point.
+func (k *kernel) addressDigits(p model.Plane, at point) uint64 {
+	a := k.access(p).at
+	if !k.access(p).ok {
+		a = p.Layout
+	}
+	a = k.at(a, at)
+	var set uint64
+	for i := range k.shape {
+		if a.Uses(k.shape, i) {
+			set |= 1 << i
+		}
+	}
+	return set
 }
 
 // loadExpr is the item that holds a plane's bits, as an unsigned word.

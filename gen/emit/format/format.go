@@ -26,7 +26,6 @@ var templates = template.Must(template.New("").Funcs(sprig.HermeticTxtFuncMap())
 	"comment": emit.Comment,
 	"marker":  emit.Marker,
 	"facts":   emit.FormatFacts,
-	"digest":  emit.Digest,
 	"align":   func(f *model.Format) int { return proof.FactsOf(f).AlignBytes },
 	"doc":     func(f *model.Format) string { return emit.Formula(f.Segs[0].Value) },
 }).ParseFS(files, "templates/*.tmpl"))
