@@ -91,6 +91,7 @@ func TestGenerate(t *testing.T) {
 		"stop":                         {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"de"}}, text: "bc", reason: ReasonStop, generated: 4},
 		"stop of one":                  {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"b"}}, text: "", reason: ReasonStop, generated: 1},
 		"earliest stop":                {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"ef", "d", "cdefab"}}, text: "bc", reason: ReasonStop, generated: 3},
+		"two stops that end together":  {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"e", "cde", "de"}}, text: "b", reason: ReasonStop, generated: 4},
 		"false start of a stop":        {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"cdx", "fab"}}, text: "bcde", reason: ReasonStop, generated: 7},
 		"stop begun at the end":        {chain: archtest.After("abcdef", archtest.End), request: Request{Prompt: "a", Stop: []string{"efg"}}, text: "bcdef", reason: ReasonEnd, generated: 5},
 		"stop begun at the limit":      {chain: archtest.After("abcdef", 'a'), request: Request{Prompt: "a", Stop: []string{"efab!"}, MaxTokens: 5}, text: "bcdef", reason: ReasonLength, generated: 5},

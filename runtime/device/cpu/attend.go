@@ -107,49 +107,29 @@ func (st *appendStep) put(r int, v op.Value, h *heads) {
 	}
 }
 
+// Attention reads positions in blocks, and blocks in spans. Both are counted from position 0, so that a token's sums run in
+// the same order whichever tokens it is computed with and however the work is shared out.
 const (
-	// blockPositions is how many positions attention reads before it rescales its sums. It is counted from position 0,
-	// so that a token's sums run in the same order whichever tokens it is computed with.
+	// blockPositions is how many positions are read before the sums are rescaled.
 	blockPositions = 64
+	// spanPositions is how many positions have sums of their own, which are then merged: the share of one worker where
+	// there are few tokens and many positions.
+	spanPositions = 512
 	// attendTokens is how many tokens share the unpacked keys and values of a block.
 	attendTokens = 16
+	// splitTokens is the most tokens for which spans are shared out. With more, heads and tiles of tokens are.
+	splitTokens = 4
 )
 
 // scratch is the memory of one worker.
 type scratch struct {
 	key, val []float32 // a block of unpacked keys, of values
 	weights  []float32 // of the positions of a block
+	part     partial
 	unpacked []float32 // weight rows
 }
 
-func (s *scratch) growUnpacked(n int) {
-	if len(s.unpacked) < n {
-		s.unpacked = make([]float32, n)
-	}
-}
-
-// attendStep is op.Attend. An item is a key/value head together with a tile of tokens: the query heads that share it
-// and the tokens of the tile read each block of keys and values once.
-type attendStep struct {
-	base
-	op     op.Attend
-	layer  *layer
-	tokens int
-	sums   []running // [batch, heads]
-}
-
-// running is the state of one online softmax: the greatest score so far and the sum of exp(score - greatest).
-type running struct{ greatest, sum float32 }
-
-func newAttendStep(s *session, o op.Attend) *attendStep {
-	for i := range s.scratch {
-		sc := &s.scratch[i]
-		sc.key = grown(sc.key, blockPositions*o.KeyDim)
-		sc.val = grown(sc.val, blockPositions*o.ValueDim)
-		sc.weights = grown(sc.weights, blockPositions)
-	}
-	return &attendStep{base: s.base(o.Out), op: o, layer: &s.cache[o.Layer], sums: make([]running, s.opts.Batch*o.Heads)}
-}
+func (s *scratch) growUnpacked(n int) { s.unpacked = grown(s.unpacked, n) }
 
 func grown(s []float32, n int) []float32 {
 	if len(s) < n {
@@ -158,34 +138,115 @@ func grown(s []float32, n int) []float32 {
 	return s
 }
 
+// running is the state of one online softmax: the greatest score so far and the sum of exp(score - greatest).
+type running struct{ greatest, sum float32 }
+
+// partial is the state of several with what they weigh: for each the sum of exp(score - greatest) * value.
+type partial struct {
+	sums []running
+	accs []float32
+}
+
+// grow makes room for n of them.
+func (p *partial) grow(n, valueDim int) {
+	if len(p.sums) < n {
+		p.sums = make([]running, n)
+	}
+	p.accs = grown(p.accs, n*valueDim)
+}
+
+// slice is n of them from first on.
+func (p partial) slice(first, n, valueDim int) partial {
+	return partial{p.sums[first:][:n], p.accs[first*valueDim:][:n*valueDim]}
+}
+
+func (p partial) reset() {
+	for i := range p.sums {
+		p.sums[i] = running{greatest: float32(math.Inf(-1))}
+	}
+	clear(p.accs)
+}
+
+// attendStep is op.Attend. An item is a key/value head together with a tile of tokens, or with a span of positions where
+// there are few tokens: the query heads that share it and the tokens read each block of keys and values once.
+type attendStep struct {
+	base
+	op     op.Attend
+	layer  *layer
+	tokens int
+	sums   []running // [batch, heads]; the accumulators are the rows of the output
+	spans  partial   // [span, key/value head, token, head of the group]: of the spans that are shared out
+}
+
+func newAttendStep(s *session, o op.Attend) *attendStep {
+	for i := range s.scratch {
+		sc := &s.scratch[i]
+		sc.key = grown(sc.key, blockPositions*o.KeyDim)
+		sc.val = grown(sc.val, blockPositions*o.ValueDim)
+		sc.weights = grown(sc.weights, blockPositions)
+		sc.part.grow(attendTokens*o.Heads/o.KVHeads, o.ValueDim)
+	}
+	s.spans.grow(spans(s.opts.Context)*min(splitTokens, s.opts.Batch)*o.Heads, o.ValueDim)
+	return &attendStep{base: s.base(o.Out), op: o, layer: &s.cache[o.Layer], sums: make([]running, s.opts.Batch*o.Heads)}
+}
+
+func spans(positions int) int { return (positions + spanPositions - 1) / spanPositions }
+
 func (st *attendStep) tiles() int { return (st.tokens + attendTokens - 1) / attendTokens }
+
+func (st *attendStep) group() int { return st.op.Heads / st.op.KVHeads }
+
+// shared reports whether spans are shared out, to be merged by the mergeStep.
+func (st *attendStep) shared() bool {
+	return st.tokens <= splitTokens && spans(st.s.len+st.tokens) > 1
+}
 
 func (st *attendStep) split(tokens int) (items, grain int) {
 	st.tokens = tokens
+	if st.shared() {
+		return spans(st.s.len+tokens) * st.op.KVHeads, 1
+	}
 	return st.tiles() * st.op.KVHeads, 1
 }
 
 func (st *attendStep) run(worker, lo, hi int) {
+	sc := &st.s.scratch[worker]
 	for item := lo; item < hi; item++ {
+		if st.shared() {
+			st.span(sc, st.spanPart(item), item%st.op.KVHeads, item/st.op.KVHeads*spanPositions, 0, st.tokens)
+			continue
+		}
 		// the last tiles see the most positions: they go first, so that the workers end together
 		tile := st.tiles() - 1 - item/st.op.KVHeads
-		st.tile(&st.s.scratch[worker], item%st.op.KVHeads, tile*attendTokens, min((tile+1)*attendTokens, st.tokens))
+		st.tile(sc, item%st.op.KVHeads, tile*attendTokens, min((tile+1)*attendTokens, st.tokens))
 	}
+}
+
+// spanPart is the memory of item span*KVHeads + head.
+func (st *attendStep) spanPart(item int) partial {
+	n := st.tokens * st.group()
+	return st.s.spans.slice(item*n, n, st.op.ValueDim)
 }
 
 // tile computes the query heads of a key/value head for the tokens from t0 to t1-1 of the step.
 func (st *attendStep) tile(sc *scratch, kv, t0, t1 int) {
-	group := st.op.Heads / st.op.KVHeads
-	kd, vd := st.op.KeyDim, st.op.ValueDim
-	for t := t0; t < t1; t++ {
-		out := st.s.row(st.out, t)[kv*group*vd:][:group*vd]
-		clear(out)
-		for h := range group {
-			st.sums[t*st.op.Heads+kv*group+h] = running{greatest: float32(math.Inf(-1))}
-		}
+	st.begin(kv, t0, t1)
+	part := sc.part.slice(0, (t1-t0)*st.group(), st.op.ValueDim)
+	for p := 0; p < st.s.len+t1; p += spanPositions {
+		st.span(sc, part, kv, p, t0, t1)
+		st.merge(part, kv, p, t0, t1)
 	}
-	for p := 0; p < st.s.len+t1; p += blockPositions {
-		n := min(blockPositions, st.s.len+t1-p)
+	st.end(kv, t0, t1)
+}
+
+// span computes the sums over the span of positions that begins at first, for the query heads of a key/value head and
+// the tokens from t0 to t1-1, into part: [token, head of the group].
+func (st *attendStep) span(sc *scratch, part partial, kv, first, t0, t1 int) {
+	group, kd, vd := st.group(), st.op.KeyDim, st.op.ValueDim
+	part.reset()
+	last := min(first+spanPositions, st.s.len+t1)
+	for p := first; p < last; p += blockPositions {
+		n := min(blockPositions, last-p)
 		keys, values := st.layer.key.block(sc.key, kv, p, n), st.layer.val.block(sc.val, kv, p, n)
 		for t := t0; t < t1; t++ {
 			seen := min(n, st.s.len+t+1-p) // causal: a token sees the positions up to its own
@@ -193,21 +254,72 @@ func (st *attendStep) tile(sc *scratch, kv, t0, t1 int) {
 				continue
 			}
 			q := st.s.row(st.op.Q, t)[kv*group*kd:][:group*kd]
-			out := st.s.row(st.out, t)[kv*group*vd:][:group*vd]
 			for h := range group {
-				st.sums[t*st.op.Heads+kv*group+h].add(out[h*vd:][:vd], q[h*kd:][:kd], keys, values, sc.weights[:seen], st.op.Scale)
+				i := (t-t0)*group + h
+				part.sums[i].add(part.accs[i*vd:][:vd], q[h*kd:][:kd], keys, values, sc.weights[:seen], st.op.Scale)
 			}
 		}
 	}
+}
+
+// heads is the state of the query heads of a key/value head for a token: the output row is the accumulator.
+func (st *attendStep) heads(kv, t int) partial {
+	group := st.group()
+	return partial{st.sums[t*st.op.Heads+kv*group:][:group], st.s.row(st.out, t)[kv*group*st.op.ValueDim:][:group*st.op.ValueDim]}
+}
+
+func (st *attendStep) begin(kv, t0, t1 int) {
 	for t := t0; t < t1; t++ {
-		out := st.s.row(st.out, t)[kv*group*vd:][:group*vd]
+		st.heads(kv, t).reset()
+	}
+}
+
+// merge adds the sums of a span.
+func (st *attendStep) merge(part partial, kv, first, t0, t1 int) {
+	group, vd := st.group(), st.op.ValueDim
+	for t := t0; t < t1; t++ {
+		if first > st.s.len+t {
+			continue // the span is past the token
+		}
+		to, from := st.heads(kv, t), part.slice((t-t0)*group, group, vd)
 		for h := range group {
-			inverse := 1 / st.sums[t*st.op.Heads+kv*group+h].sum
+			to.sums[h].merge(to.accs[h*vd:][:vd], from.sums[h], from.accs[h*vd:][:vd])
+		}
+	}
+}
+
+// end divides by the sums of weights.
+func (st *attendStep) end(kv, t0, t1 int) {
+	group, vd := st.group(), st.op.ValueDim
+	for t := t0; t < t1; t++ {
+		to := st.heads(kv, t)
+		for h := range group {
+			inverse := 1 / to.sums[h].sum
 			for i := range vd {
-				out[h*vd+i] *= inverse
+				to.accs[h*vd+i] *= inverse
 			}
 		}
-		st.s.check(st.out, t, out, kv*group*vd)
+		st.s.check(st.out, t, to.accs, kv*group*vd)
+	}
+}
+
+// mergeStep ends an attendStep whose spans were shared out. Items are key/value heads.
+type mergeStep struct{ *attendStep }
+
+func (st mergeStep) split(int) (items, grain int) {
+	if !st.shared() {
+		return 0, 1
+	}
+	return st.op.KVHeads, st.op.KVHeads
+}
+
+func (st mergeStep) run(_, lo, hi int) {
+	for kv := lo; kv < hi; kv++ {
+		st.begin(kv, 0, st.tokens)
+		for i := range spans(st.s.len + st.tokens) {
+			st.merge(st.spanPart(i*st.op.KVHeads+kv), kv, i*spanPositions, 0, st.tokens)
+		}
+		st.end(kv, 0, st.tokens)
 	}
 }
 
@@ -231,6 +343,16 @@ func (r *running) add(acc, q, keys, values, weights []float32, scale float32) {
 		w = exp(w - greatest)
 		r.sum += w
 		axpy(acc, w, values[j*len(acc):][:len(acc)])
+	}
+}
+
+// merge adds the sums that other positions have.
+func (r *running) merge(acc []float32, other running, otherAcc []float32) {
+	greatest := max(r.greatest, other.greatest)
+	a, b := exp(r.greatest-greatest), exp(other.greatest-greatest)
+	r.greatest, r.sum = greatest, r.sum*a+other.sum*b
+	for i := range acc {
+		acc[i] = acc[i]*a + otherAcc[i]*b
 	}
 }
 

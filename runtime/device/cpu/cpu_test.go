@@ -175,6 +175,33 @@ func TestName(t *testing.T) {
 	}
 }
 
+// TestReasons: an overflow says what overflowed and what helps.
+func TestReasons(t *testing.T) {
+	m := archtest.Small("qwen2")
+	m.Quantize = format.Q8_0
+	large := func(int) float32 { return 1e9 }
+	m.Tensor["blk.0.ffn_norm.weight"] = archtest.TensorOptions{Each: large}
+	s := openModel(t, m, device.LoadOptions{}, device.SessionOptions{Context: 16, KVType: format.F16})
+	check := func(s device.Session, value string, wants ...string) {
+		t.Helper()
+		_, err := s.Forward(context.Background(), []int32{3, 4}, device.LogitsLast)
+		var bad *device.NonFiniteError
+		if !errors.As(err, &bad) || bad.Value != value {
+			t.Fatalf("%v, want a NonFiniteError of %s", err, value)
+		}
+		for _, want := range wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error %q, want one with %q", err, want)
+			}
+		}
+	}
+	check(s, "blk.0.ffn_norm", "at position 0", "past what activations of 8 bits can hold; use f32 precision")
+	delete(m.Tensor, "blk.0.ffn_norm.weight")
+	m.Tensor["blk.0.attn_v.bias"] = archtest.TensorOptions{Each: large}
+	s = openModel(t, m, device.LoadOptions{}, device.SessionOptions{Context: 16, KVType: format.F16})
+	check(s, "blk.0.attn_v", "at position 0", "past what the f16 cache can hold; use a cache in f32")
+}
+
 func BenchmarkDecode(b *testing.B) {
 	for _, g := range archtest.Goldens(b) {
 		if g.Name != "qwen2-896-q4_K_M" && g.Name != "qwen2-896-q8_0" {

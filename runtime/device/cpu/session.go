@@ -25,6 +25,7 @@ type session struct {
 	slots     [][]float32 // by slot of the model; wanted ones grow when all logits are first asked for
 	quantized []byte      // the input of the next product, in activation blocks
 	scratch   []scratch   // by worker
+	spans     partial     // of the attention under way
 	tables    map[*op.Rotary]table
 	out       []float32 // logits of all tokens
 	rows      [][]float32
@@ -92,6 +93,11 @@ func (m *model) checkMemory(o device.SessionOptions) error {
 			row += uint64(slot.Width)
 		}
 	}
+	for _, o := range m.graph.Ops {
+		if a, ok := o.(op.Attend); ok {
+			row += 2 * uint64(a.Heads) // the state of softmax
+		}
+	}
 	buffers, ok2 := product(row, uint64(o.Batch), 4)
 	need := cache + buffers
 	if !ok || !ok2 || need < cache || need > math.MaxInt {
@@ -156,7 +162,9 @@ func (s *session) compile() {
 			st = &appendStep{base: s.base(o.K), k: o.K, v: o.V, layer: &s.cache[o.Layer]}
 		case op.Attend:
 			s.cache[o.Layer] = newLayer(o, s.opts)
-			st = newAttendStep(s, o)
+			a := newAttendStep(s, o)
+			s.steps = append(s.steps, a)
+			st = mergeStep{a}
 		case op.SiLUMul:
 			st = &siluStep{base: s.base(o.Out), gate: o.Gate, up: o.Up}
 		case op.Add:

@@ -185,6 +185,7 @@ func models(t *testing.T, d device.Device) {
 			}
 			m.Tensor["output.bias"] = archtest.TensorOptions{Dims: []int{m.Vocab}}
 		}}},
+		"long":          {"qwen3", []change{func(m *archtest.Model) { m.Layers, m.Context = 1, 1200 }}},
 		"scores scaled": {"llama", []change{set("attention.scale", gguf.Of(float32(0.6)))}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +194,7 @@ func models(t *testing.T, d device.Device) {
 				f(&m)
 			}
 			g := graph(t, m)
-			ids := tokens(100, g.Vocab)
+			ids := tokens(g.Context-28, g.Vocab)
 			want := Reference(g, ids, device.F32)
 			model := load(t, d, g, device.LoadOptions{Precision: device.F32})
 			near(t, logits(t, open(t, model, g, device.SessionOptions{KVType: format.F32}), ids), want, 1e-5)
@@ -287,6 +288,12 @@ func operations(t *testing.T, d device.Device) {
 			g.KVAppend(0, g.MatMul("k", x, weight(t, "wk", format.F32, 10, n), nil), g.MatMul("v", x, weight(t, "wv", format.F32, 24, n), nil))
 			q := g.MatMul("q", x, weight(t, "wq", format.F32, 20, n), nil)
 			return g.Attend("y", op.Attend{Q: q, Heads: 4, KVHeads: 2, KeyDim: 5, ValueDim: 12, Scale: 0.1})
+		},
+		"attend odd widths": func(g *op.Graph, x op.Value) op.Value {
+			g.KV[0] = op.KV{KeyWidth: 20, ValueWidth: 12}
+			g.KVAppend(0, g.MatMul("k", x, weight(t, "wk", format.F32, 20, n), nil), g.MatMul("v", x, weight(t, "wv", format.F32, 12, n), nil))
+			q := g.MatMul("q", x, weight(t, "wq", format.F32, 80, n), nil)
+			return g.Attend("y", op.Attend{Q: q, Heads: 16, KVHeads: 4, KeyDim: 5, ValueDim: 3, Scale: 0.1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -554,11 +561,13 @@ func sameBits(t *testing.T, d device.Device) {
 		arch      string
 		quantize  format.Type
 		precision device.Precision
-	}{{"qwen2", format.F32, device.Q8}, {"llama", format.Q8_0, device.Q8}, {"qwen3", format.Q4_0, device.Q8}, {"qwen3", format.Q4_0, device.F32}} {
+		layers    int
+		context   int
+	}{{"qwen2", format.F32, device.Q8, 2, 128}, {"llama", format.Q8_0, device.Q8, 2, 128}, {"qwen3", format.Q4_0, device.Q8, 1, 1100}, {"qwen3", format.Q4_0, device.F32, 2, 128}} {
 		info, _ := format.Lookup(c.quantize)
 		t.Run(fmt.Sprintf("%s %s %s", c.arch, info.Name, c.precision), func(t *testing.T) {
 			m := archtest.Small(c.arch)
-			m.Quantize = c.quantize
+			m.Quantize, m.Layers, m.Context = c.quantize, c.layers, c.context
 			g := graph(t, m)
 			ids := tokens(g.Context, g.Vocab)
 			o := device.SessionOptions{KVType: format.F16}
@@ -584,7 +593,10 @@ func sameBits(t *testing.T, d device.Device) {
 			for lo, n := 0, 1; lo < len(ids); lo, n = lo+n, n+1 {
 				step(lo, min(lo+n, len(ids)))
 			}
-			for _, n := range []int{100, 65, 64, 1, 0} {
+			for _, n := range []int{1099, 1025, 1024, 1023, 513, 512, 511, 100, 65, 64, 1, 0} {
+				if n >= len(ids) {
+					continue
+				}
 				if err := s.Truncate(n); err != nil {
 					t.Fatal(err)
 				}
