@@ -1,6 +1,7 @@
 package token
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -16,6 +17,27 @@ func benchText(tb testing.TB) string {
 		b.WriteString(textWords[i%len(textWords)])
 	}
 	return b.String()
+}
+
+// BenchmarkEncodeRareWords is text whose words are all new, so that each is merged: the worst of ordinary text.
+func BenchmarkEncodeRareWords(b *testing.B) {
+	for _, name := range []string{"qwen2", "llama-spm"} {
+		b.Run(name, func(b *testing.B) {
+			tok := load(b, name)
+			rng := rand.New(rand.NewPCG(1, 2))
+			var t strings.Builder
+			for t.Len() < 1<<20 {
+				for range 3 + rng.IntN(9) {
+					t.WriteByte("etaoinshrdlucmfwypvbgkjqxz"[min(rng.IntN(26), rng.IntN(26))])
+				}
+				t.WriteByte(' ')
+			}
+			b.SetBytes(int64(t.Len()))
+			for b.Loop() {
+				tok.Encode(t.String(), EncodeOptions{})
+			}
+		})
+	}
 }
 
 func BenchmarkEncode(b *testing.B) {

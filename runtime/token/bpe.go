@@ -3,6 +3,7 @@ package token
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -174,17 +175,32 @@ func (t *bpe) lacking() []byte {
 	return lack
 }
 
+// wordCache remembers the ids of words. It forgets all of them when it is full.
+type wordCache map[string][]int32
+
 const (
 	cachedWords     = 1 << 14
 	cachedWordBytes = 48
-	// A word of more symbols than this is merged with a heap, of fewer by looking for the least rank again and again.
-	scanSymbols = 32
 )
+
+func (c *wordCache) keep(word string, ids []int32) {
+	if len(word) > cachedWordBytes {
+		return
+	}
+	if *c == nil || len(*c) >= cachedWords {
+		*c = make(wordCache)
+	}
+	(*c)[strings.Clone(word)] = slices.Clone(ids)
+}
+
+// scanSymbols is the length of the longest word that is merged by looking for the least rank again and again. Longer
+// ones are merged with a heap.
+const scanSymbols = 32
 
 // bpeSession is the scratch of one Encode call, reused by later ones.
 type bpeSession struct {
 	ends  [2][]int
-	cache map[string][]int32
+	cache wordCache
 	ids   []int32
 	heap  queue[candidate]
 	next  []int32
@@ -219,11 +235,8 @@ func (t *bpe) word(s string, out []int32, w *bpeSession) []int32 {
 	if len(s) == 1 {
 		return t.appendSymbol(out, t.bytes[s[0]])
 	}
-	cacheable := len(s) <= cachedWordBytes
-	if cacheable {
-		if ids, ok := w.cache[s]; ok {
-			return append(out, ids...)
-		}
+	if ids, ok := w.cache[s]; ok {
+		return append(out, ids...)
 	}
 	from := len(out)
 	w.ids = w.ids[:0]
@@ -245,12 +258,7 @@ func (t *bpe) word(s string, out []int32, w *bpeSession) []int32 {
 		}
 		out = t.appendSymbol(out, id)
 	}
-	if cacheable {
-		if w.cache == nil || len(w.cache) >= cachedWords {
-			w.cache = make(map[string][]int32)
-		}
-		w.cache[strings.Clone(s)] = append([]int32(nil), out[from:]...)
-	}
+	w.cache.keep(s, out[from:])
 	return out
 }
 

@@ -247,9 +247,20 @@ func TestAgainstLlamaCpp(t *testing.T) {
 			tok := g.load(t)
 			id, _ := tok.ID(g.separator)
 			rng := rand.New(rand.NewPCG(*seed, 0))
+			var markers []string
+			for id := range int32(tok.Len()) {
+				if ty := tok.Type(id); (ty == Control || ty == Unknown || ty == UserDefined) && tok.Text(id) != g.separator {
+					markers = append(markers, tok.Text(id))
+				}
+			}
 			var texts []string
 			for len(texts) < *rounds {
-				if s := comparable(randomText(rng, 1+rng.IntN(120))); g.skip(s) == "" {
+				s := randomText(rng, 1+rng.IntN(120))
+				for range rng.IntN(3) * min(1, len(markers)) { // whole or cut short
+					m := markers[rng.IntN(len(markers))]
+					s += m[:len(m)-rng.IntN(len(m))/2] + randomText(rng, 1+rng.IntN(9))
+				}
+				if s = comparable(s); g.skip(s) == "" && !strings.Contains(s, g.separator) {
 					texts = append(texts, s)
 				}
 			}

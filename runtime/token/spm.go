@@ -1,6 +1,9 @@
 package token
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // escapedSpace is U+2581, which SentencePiece vocabularies write for a space.
 const escapedSpace = "\u2581"
@@ -10,6 +13,9 @@ type spm struct {
 	v      *vocabulary
 	scores []float64
 	bytes  [256]int32 // what a byte of text without a token becomes
+	// byWord: no token has a space after another character, so nothing merges across the beginning of a word and words
+	// are merged each for itself, which is quicker and gives the same ids.
+	byWord bool
 }
 
 func readSPM(r *metaReader, v *vocabulary) *spm {
@@ -17,7 +23,13 @@ func readSPM(r *metaReader, v *vocabulary) *spm {
 		r.fail(keyScores, "a vocabulary of the model %q needs the score of each token", modelSPM)
 		return nil
 	}
-	t := &spm{v: v, scores: v.scores}
+	t := &spm{v: v, scores: v.scores, byWord: true}
+	for _, text := range v.texts {
+		if wordStart(text) > 0 {
+			t.byWord = false
+			break
+		}
+	}
 	for b := range 256 {
 		id, ok := v.byteToken(byte(b))
 		if !ok {
@@ -48,6 +60,18 @@ func (t *spm) find(text string) (int32, bool) {
 	return id, true
 }
 
+// wordStart returns the offset of the first escaped space after another character, 0 if there is none.
+func wordStart(s string) int {
+	i := 0
+	for strings.HasPrefix(s[i:], escapedSpace) {
+		i += len(escapedSpace)
+	}
+	if j := strings.Index(s[i:], escapedSpace); j > 0 {
+		return i + j
+	}
+	return 0
+}
+
 // spmPair is a pair of neighbouring symbols whose text is a token. Scores of equal height are taken from the left.
 type spmPair struct {
 	score       float64
@@ -69,6 +93,7 @@ type spmSymbol struct {
 type spmSession struct {
 	symbols []spmSymbol
 	pairs   queue[spmPair]
+	cache   wordCache
 }
 
 // charBytes is the length of a character by its first byte. Text that is not UTF-8 is cut by this as well, and its
@@ -91,11 +116,27 @@ const maxSPMBytes = 1 << 30
 // encode appends the ids of s, whose spaces are escaped here.
 func (t *spm) encode(s string, out []int32, w *spmSession) []int32 {
 	s = strings.ReplaceAll(s, " ", escapedSpace)
-	for len(s) > maxSPMBytes {
-		out = t.encodeEscaped(s[:maxSPMBytes], out, w)
-		s = s[maxSPMBytes:]
+	// In text that is not UTF-8 a stray byte may swallow the space after it; see charBytes.
+	byWord := t.byWord && utf8.ValidString(s)
+	for len(s) > 0 {
+		n := len(s)
+		if byWord {
+			if i := wordStart(s); i > 0 {
+				n = i
+			}
+		}
+		n = min(n, maxSPMBytes)
+		word := s[:n]
+		s = s[n:]
+		if ids, ok := w.cache[word]; ok {
+			out = append(out, ids...)
+			continue
+		}
+		from := len(out)
+		out = t.encodeEscaped(word, out, w)
+		w.cache.keep(word, out[from:])
 	}
-	return t.encodeEscaped(s, out, w)
+	return out
 }
 
 func (t *spm) encodeEscaped(s string, out []int32, w *spmSession) []int32 {

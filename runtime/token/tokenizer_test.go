@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -491,6 +492,35 @@ func TestHostileMetadata(t *testing.T) {
 	}
 	if w := tok.Warnings(); len(w) != 1 || !strings.Contains(w[0], keyMerges) || !strings.Contains(w[0], `2 of 5 entries`) || !strings.Contains(w[0], `"zz e"`) {
 		t.Errorf("warnings %q", w)
+	}
+}
+
+// TestSPMByWord: merging word by word gives the ids of merging all at once, and is left where a token spans words.
+func TestSPMByWord(t *testing.T) {
+	for _, name := range []string{"llama-spm", "phi-3"} {
+		whole := *load(t, name).spm
+		if !whole.byWord {
+			t.Fatalf("%s is not merged word by word", name)
+		}
+		byWord := whole
+		whole.byWord = false
+		rng := rand.New(rand.NewPCG(8, 8))
+		for range 2000 {
+			s := randomText(rng, 1+rng.IntN(80))
+			got, want := byWord.encode(s, nil, new(spmSession)), whole.encode(s, nil, new(spmSession))
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %q: %v by word, %v whole", name, s, got, want)
+			}
+		}
+	}
+	meta := tinySPM()
+	tokens, _ := meta[keyTokens].Strings()
+	for text, want := range map[string]bool{"▁▁": true, "▁▁a": true, "a▁": false, "▁a▁b": false, "▁a▁": false} {
+		list := slices.Clone(tokens)
+		list[len(list)-1] = text
+		if got := build(t, meta, changes{keyTokens: gguf.ArrayOf(list)}).spm.byWord; got != want {
+			t.Errorf("with a token %q: by word %v, want %v", text, got, want)
+		}
 	}
 }
 
