@@ -6,8 +6,11 @@ package conform
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
+	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
@@ -23,9 +26,10 @@ var files embed.FS
 var templates = template.Must(template.New("").Funcs(sprig.HermeticTxtFuncMap()).Funcs(template.FuncMap{
 	"goName": emit.GoName,
 	"marker": emit.Marker,
+	"align":  func(f *model.Format) int { return proof.FactsOf(f).AlignBytes },
 }).ParseFS(files, "templates/*.tmpl"))
 
-// Emitter emits the tests of package generated/cpu.
+// Emitter emits the tests of packages generated/cpu and generated/format.
 type Emitter struct{}
 
 // Name is the emitter's name.
@@ -43,11 +47,14 @@ type suite struct {
 func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	var data struct {
 		Suites     []suite
+		InFile     []*model.Format
 		Activation string
 	}
 	for _, f := range c.Formats {
 		if !f.InFile() {
 			data.Activation = f.Name
+		} else {
+			data.InFile = append(data.InFile, f)
 		}
 		s := suite{Name: f.Name, Weight: "a plain number"}
 		if lo, hi, ok := proof.WeightRange(f); ok && !f.Plain() {
@@ -62,15 +69,17 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 		data.Suites = append(data.Suites, s)
 	}
 	var out []emit.File
-	for _, name := range []string{"conform_test.go", "quantize_test.go", "bench_test.go"} {
-		if data.Activation == "" && name != "conform_test.go" {
-			continue
+	slices.SortFunc(data.InFile, func(a, b *model.Format) int { return cmp.Compare(a.ID, b.ID) })
+	for _, path := range []string{"cpu/conform_test.go", "cpu/quantize_test.go", "cpu/bench_test.go", "format/format_test.go"} {
+		name := path[strings.IndexByte(path, '/')+1:]
+		if data.Activation == "" && (name == "quantize_test.go" || name == "bench_test.go") {
+			continue // they compare with activations
 		}
 		var b bytes.Buffer
 		if err := templates.ExecuteTemplate(&b, name+".tmpl", data); err != nil {
 			return nil, err
 		}
-		f, err := emit.GoFile("cpu/"+name, b.Bytes())
+		f, err := emit.GoFile(path, b.Bytes())
 		if err != nil {
 			return nil, err
 		}

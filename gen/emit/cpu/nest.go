@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -745,7 +746,7 @@ func (k *kernel) writeElementWindow() {
 	k.elements = elements{array: array, outer: layout.Affine{Stride: make([]int, len(k.shape))}}
 	inner := k.innerBit()
 	var outer layout.Affine
-	lo, hi := 1<<62, 0
+	lo, hi := math.MaxInt, 0
 	for i, at := range k.points(k.unroll) {
 		a, ok := k.address(at)
 		if !ok {
