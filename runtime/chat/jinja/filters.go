@@ -311,6 +311,7 @@ func filterDictsort(in *interp, v Value, a []Value) Value {
 	default:
 		in.fail(`dictsort goes by "key" or "value"`)
 	}
+	in.allocate(3 * valueBytes * len(m.keys))
 	return in.sorted(m.pairs(), a[0], column, truth(or(a[2], false)))
 }
 

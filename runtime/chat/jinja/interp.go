@@ -17,12 +17,14 @@ type Limits struct {
 	Depth       int // of nested evaluation: calls of macros count
 }
 
-// DefaultLimits are what a zero field of [Limits] means. Large conversations raise the bounds in bytes by 64 times
-// their own size, see [Template.Render].
-var DefaultLimits = Limits{Steps: 20 << 20, MemoryBytes: 256 << 20, OutputBytes: 64 << 20, Depth: 1000}
+// DefaultLimits are what a zero field of [Limits] means. A caller with a large conversation raises them by its size.
+var DefaultLimits = Limits{Steps: 20 << 20, MemoryBytes: 128 << 20, OutputBytes: 32 << 20, Depth: 1000}
 
 // valueBytes is what an item of a list counts for.
 const valueBytes = 32
+
+// scopeBytes is what a scope counts for: an iteration of a loop, a call of a macro.
+const scopeBytes = 256
 
 // Options are the settings of a rendering.
 type Options struct {
@@ -198,6 +200,7 @@ func (in *interp) capture(f func()) Text {
 
 // within runs f in a scope below parent.
 func (in *interp) within(parent *scope, f func()) {
+	in.allocate(scopeBytes) // a macro may hold on to it
 	old := in.scope
 	in.scope = &scope{parent: parent}
 	f()
@@ -565,6 +568,9 @@ func (in *interp) eval(e expr) Value {
 }
 
 func (in *interp) setKey(m *mapping, k, v Value) {
+	if t, ok := k.(Text); ok {
+		in.work(len(t.s))
+	}
 	if !m.set(k, v) {
 		in.defined(k)
 		in.fail("%s cannot be the key of a dict", typeName(k))
@@ -649,6 +655,9 @@ func (in *interp) attribute(v Value, id string) Value {
 
 // item is v[key]: an item first, then a method.
 func (in *interp) item(v, key Value) Value {
+	if t, ok := key.(Text); ok {
+		in.work(len(t.s))
+	}
 	switch v := v.(type) {
 	case undefined:
 		in.defined(v)

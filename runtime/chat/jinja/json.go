@@ -120,7 +120,7 @@ func (in *interp) json(b *builder, v Value, s jsonStyle) {
 }
 
 func (in *interp) jsonText(b *builder, t Text, ascii bool) {
-	in.allocate(len(t.s) + 2)
+	in.allocate(2*len(t.s) + 2) // escapes are slower than copies
 	b.add(literal(`"`))
 	plain := 0
 	flush := func(i int) {

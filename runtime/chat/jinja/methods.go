@@ -35,7 +35,15 @@ func (in *interp) strip(t Text, chars Value, left, right bool) Text {
 		return t.strip(left, right, isSpace)
 	}
 	set := in.str(chars, "what to strip").s
-	return t.strip(left, right, func(r rune) bool { return strings.ContainsRune(set, r) })
+	if len(set) <= 8 {
+		return t.strip(left, right, func(r rune) bool { return strings.ContainsRune(set, r) })
+	}
+	in.allocate(valueBytes * len(set))
+	chosen := map[rune]bool{}
+	for _, r := range set {
+		chosen[r] = true
+	}
+	return t.strip(left, right, func(r rune) bool { return chosen[r] })
 }
 
 func (in *interp) texts(parts []Text) Value {
@@ -70,6 +78,7 @@ func init() {
 				options = l.items
 			}
 			for _, o := range options {
+				in.step()
 				if has(t.s, in.str(or(o, nil), "what a text begins or ends with").s) {
 					return true
 				}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
 	maxSourceBytes = 4 << 20
 	maxNesting     = 200
+	maxNames       = 255 // keywords of a call, parameters of a macro
 )
 
 // Template is a template that has been read. It can be rendered by several goroutines at once.
@@ -357,6 +359,9 @@ func (p *parser) params() []param {
 		} else if len(params) > 0 && params[len(params)-1].fallback != nil {
 			p.fail("parameter %q without a default follows one with a default", a.id)
 		}
+		if len(params) == maxNames {
+			p.fail("more than %d parameters", maxNames)
+		}
 		params = append(params, a)
 	}
 	return params
@@ -498,11 +503,11 @@ func (p *parser) primary() expr {
 		}
 		return &name{line, t.text}
 	case kindString:
-		s := ""
+		var s strings.Builder
 		for p.peek().kind == kindString {
-			s += p.next().text
+			s.WriteString(p.next().text)
 		}
-		return &constant{line, literal(s)}
+		return &constant{line, literal(s.String())}
 	case kindInt:
 		p.next()
 		base := 10
@@ -704,6 +709,9 @@ func (p *parser) arguments() arguments {
 			p.next()
 			if slices.Contains(a.names, id) {
 				p.fail("argument %q comes twice", id)
+			}
+			if len(a.names) == maxNames {
+				p.fail("more than %d named arguments", maxNames)
 			}
 			a.names = append(a.names, id)
 			a.values = append(a.values, p.expression(true))

@@ -23,11 +23,15 @@ var variables = Object{
 }
 
 func render(template string, v Object) (Text, error) {
+	return renderWithin(template, v, Limits{})
+}
+
+func renderWithin(template string, v Object, limits Limits) (Text, error) {
 	t, err := Parse(template)
 	if err != nil {
 		return Text{}, err
 	}
-	return t.Render(context.Background(), v, Options{Now: clock})
+	return t.Render(context.Background(), v, Options{Now: clock, Limits: limits})
 }
 
 // differs are the snippets where this package is meant to differ from Jinja2: what it prints where Jinja2 prints

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -182,11 +183,13 @@ func (t Text) rsplitOn(sep string, limit int) []Text {
 		if i < 0 {
 			break
 		}
-		parts = append([]Text{t.slice(i+len(sep), end)}, parts...)
+		parts = append(parts, t.slice(i+len(sep), end))
 		end = i
 		limit--
 	}
-	return append([]Text{t.slice(0, end)}, parts...)
+	parts = append(parts, t.slice(0, end))
+	slices.Reverse(parts)
+	return parts
 }
 
 // fields cuts t at runs of white space, at most limit times if limit is not negative.

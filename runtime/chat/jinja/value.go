@@ -390,6 +390,7 @@ func integer(v Value) (int64, bool) {
 func (in *interp) equal(a, b Value) bool {
 	in.enter()
 	defer in.leave()
+	in.step()
 	if x, ok := integer(a); ok {
 		if y, ok := integer(b); ok {
 			return x == y
@@ -440,6 +441,7 @@ func (in *interp) equal(a, b Value) bool {
 func (in *interp) compare(a, b Value, op string) int {
 	in.enter()
 	defer in.leave()
+	in.step()
 	if x, ok := integer(a); ok {
 		if y, ok := integer(b); ok {
 			return cmp.Compare(x, y)
@@ -521,6 +523,7 @@ func (in *interp) iterate(v Value) []Value {
 	case *sequence:
 		return v.items
 	case *mapping:
+		in.allocate(valueBytes * len(v.keys))
 		return slices.Clone(v.keys)
 	case Text:
 		in.allocate(valueBytes * len(v.s))
