@@ -156,6 +156,8 @@ func TestHostileHeaders(t *testing.T) {
 		{"type 4294967295", head(1, 0).tensor("t", math.MaxUint32, 0, 32).data(64), outcome{ErrTensorType, []string{"type is 4294967295"}}},
 		{"rows wrap", head(1, 0).tensor("t", format.F32, 0, 1, 1<<33, 1<<33).data(64), outcome{ErrOverflow, []string{"number of rows is the product of [8589934592, 8589934592]"}}},
 		{"rows fit, elements wrap", head(1, 0).tensor("t", format.F32, 0, 1<<32, 1<<31).data(64), outcome{ErrOverflow, []string{"number of elements"}}},
+		{"5 dimensions", head(1, 0).tensor("t", format.F32, 0, 1, 1, 1, 1, 4).data(64), outcome{ErrDims, []string{"number of dimensions is 5 at byte 33"}}},
+		{"elements fit, a row is 2^63 bytes", head(1, 0).tensor("t", format.F32, 0, 1<<61).data(64), outcome{ErrOverflow, []string{"bytes of a row is those of 2305843009213693952 elements of f32"}}},
 		{"row fits, bytes wrap", head(1, 0).tensor("t", format.F32, 0, 1<<31, 1<<31).data(64), outcome{ErrOverflow, []string{"size in bytes is that of shape [2147483648, 2147483648] of f32"}}},
 		{"bytes fit, padding wraps", head(1, 0).tensor("t", format.I8, 0, math.MaxInt64).data(64), outcome{ErrOverflow, []string{"size in bytes is 9223372036854775807", "padding"}}},
 		{"each fits, the sum wraps", head(3, 0).tensor("t", format.I8, 0, 1<<61).tensor("u", format.I8, 1<<61, 1<<62).tensor("v", format.I8, 3<<61, 1<<62).data(64),

@@ -272,10 +272,12 @@ func TestSplitRefuses(t *testing.T) {
 		})
 	}
 	paths := splitModel(t, t.TempDir())
-	renamed := filepath.Join(filepath.Dir(paths[0]), "other.gguf")
-	must(t, os.Rename(paths[0], renamed))
-	if _, err := Open(renamed); !errors.Is(err, ErrSplit) || !strings.Contains(err.Error(), "it should be called NAME-00001-of-00003.gguf") {
-		t.Errorf("a part of another name: %v", err)
+	for _, name := range []string{"other.gguf", "big model-00009-of-00003.gguf", "big model-00001-of-00004.gguf"} {
+		renamed := filepath.Join(filepath.Dir(paths[0]), name)
+		must(t, os.Link(paths[0], renamed))
+		if _, err := Open(renamed); !errors.Is(err, ErrSplit) || !strings.Contains(err.Error(), "it should be called NAME-00001-of-00003.gguf") {
+			t.Errorf("the first part as %s: %v", name, err)
+		}
 	}
 	// A claim of many parts costs nothing: the first one that is absent ends it.
 	path := PartPath(filepath.Join(t.TempDir(), "m"), 0, MaxParts)

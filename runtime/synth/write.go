@@ -26,11 +26,19 @@ func Write(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := fits(path, size); err != nil {
+		return err
+	}
+	return w.WriteFile(ctx, path, o.Progress)
+}
+
+// fits refuses a file larger than what the disk has room for, where the system says how much that is.
+func fits(path string, size int64) error {
 	dir := filepath.Dir(path)
 	if free, ok := freeBytes(dir); ok && free < size {
 		return fmt.Errorf("%s: the model takes %s and the disk of %s has %s free", path, bytesText(size), dir, bytesText(free))
 	}
-	return w.WriteFile(ctx, path, o.Progress)
+	return nil
 }
 
 // Writer is the model ready to be written, its weights drawn from a seed while it is written.
