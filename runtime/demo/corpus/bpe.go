@@ -118,8 +118,11 @@ func TrainTokenizer(texts func(yield func(string) bool)) *Tokenizer {
 	}
 	var words []word
 	for p, n := range counts {
+		if n == 1 { // made-up names, for the most part
+			continue
+		}
 		ids := make([]int32, len(p))
-		for i := range p {
+		for i := range len(p) {
 			ids[i] = int32(p[i])
 		}
 		words = append(words, word{ids, n})
@@ -206,7 +209,7 @@ func (t *Tokenizer) Encode(dst []int32, text string) []int32 {
 		ids, ok := t.cache[p]
 		if !ok {
 			ids = make([]int32, len(p))
-			for i := range p {
+			for i := range len(p) {
 				ids[i] = int32(p[i])
 			}
 			for {
@@ -219,7 +222,6 @@ func (t *Tokenizer) Encode(dst []int32, text string) []int32 {
 				if best == len(t.Merges) {
 					break
 				}
-				_ = at
 				ids = merge(ids, [2]int32{ids[at], ids[at+1]}, t.into[best])
 			}
 			if len(t.cache) < 1<<16 {

@@ -17,8 +17,9 @@ import (
 // Corpus is the small world, ready to write documents.
 type Corpus struct {
 	kinds []*kind
-	total float64 // sum of the weights
-	held  map[string]bool
+	total float64         // sum of the weights
+	held  map[string]bool // what held-out questions say, of kinds that list their cases
+	keys  map[string]bool // keys of the phrasings held out
 }
 
 // Turn is one message of a conversation. Role is "system", "user" or "assistant".
@@ -39,11 +40,11 @@ type Question struct {
 }
 
 // sceneWeight is the share of questions about a scene, beside the weights of the kinds.
-const sceneWeight = 12
+const sceneWeight = 18
 
 // New builds the world.
 func New() *Corpus {
-	c := &Corpus{kinds: allKinds(), total: sceneWeight, held: map[string]bool{}}
+	c := &Corpus{kinds: allKinds(), total: sceneWeight, held: map[string]bool{}, keys: map[string]bool{}}
 	for _, k := range c.kinds {
 		c.total += k.weight
 	}
@@ -67,17 +68,21 @@ func (c *Corpus) settle() {
 	for _, k := range c.kinds {
 		if strings.HasPrefix(k.name, "self:") {
 			for _, p := range k.phrases {
-				known[p.text] = true
+				known[key(p.text)] = true
 			}
 		}
-		first[k.train[0]] = true
+		first[key(k.train[0])] = true
 		for _, p := range k.held {
-			out[p] = true
+			out[key(p)] = true
 		}
 	}
 	for _, k := range c.kinds {
 		for i, p := range k.phrases {
-			k.phrases[i].held = out[p.text] && !first[p.text] && !known[p.text]
+			at := key(p.text)
+			k.phrases[i].held = out[at] && !first[at] && !known[at]
+			if k.phrases[i].held {
+				c.keys[at] = true
+			}
 		}
 		k.split()
 	}
@@ -93,6 +98,7 @@ func (k *kind) fresh(r *rand.Rand) filling {
 // ask is one question as it stands in a conversation.
 type ask struct {
 	kind     *kind
+	phrase   string
 	question string // without politeness and slips
 	answer   string
 }
@@ -109,7 +115,7 @@ func (c *Corpus) draw(r *rand.Rand) ask {
 	for {
 		f, p := k.fresh(r), pick(r, k.train)
 		if q := fill(p, f); !k.heldOut(p, f) && !c.held[Normalize(q)] {
-			return ask{k, q, fill(k.answer, f)}
+			return ask{k, p, q, fill(k.answer, f)}
 		}
 	}
 }
@@ -138,16 +144,13 @@ func lowerFirst(s string) string {
 	return s
 }
 
-// dress gives a question a polite beginning or end, or the slips people make: no capitals, no question mark.
-func dress(r *rand.Rand, q string) string {
-	if q == "" {
-		return q
+// dress gives a question a polite beginning or end, or the slips people make: no capitals, no question mark. It does
+// not make a phrasing that is held out of the one given.
+func (c *Corpus) dress(r *rand.Rand, q, phrase string) string {
+	if open := pick(r, openers); r.IntN(5) == 0 && !c.keys[key(open+" "+phrase)] {
+		q, phrase = open+" "+lowerFirst(q), open+" "+phrase
 	}
-	if r.IntN(5) == 0 {
-		q = pick(r, openers) + " " + lowerFirst(q)
-	}
-	if r.IntN(16) == 0 {
-		end := pick(r, closers)
+	if end := pick(r, closers); r.IntN(16) == 0 && !c.keys[key(phrase+" "+end)] {
 		if end == strings.ToLower(end) {
 			mark := ""
 			if last := q[len(q)-1]; strings.IndexByte("?.!", last) >= 0 {
@@ -220,12 +223,12 @@ func (c *Corpus) Document(seed, i uint64) Document {
 		d.Turns = append(d.Turns, Turn{"user", q}, Turn{"assistant", a})
 	}
 	if asks > 1 && r.IntN(14) == 0 { // the model remembers who it talks to
-		name := pick(r, names)
-		say(dress(r, fill(pick(r, nameGiven), filling{"n": name})), fmt.Sprintf("Hello, %s! Nice to meet you.", name))
+		name := aName(r)
+		say(c.dress(r, fill(pick(r, nameGiven), filling{"n": name}), ""), fmt.Sprintf("Hello, %s! Nice to meet you.", name))
 		if asks = max(asks-1, 1); r.IntN(2) == 0 {
 			c.turn(r, say)
 		}
-		say(dress(r, pick(r, nameAsked)), fmt.Sprintf("Your name is %s.", name))
+		say(c.dress(r, pick(r, nameAsked), ""), fmt.Sprintf("Your name is %s.", name))
 	}
 	for range asks {
 		c.turn(r, say)
@@ -247,13 +250,13 @@ func (c *Corpus) turn(r *rand.Rand, say func(q, a string)) {
 		return
 	}
 	q := c.draw(r)
-	say(dress(r, q.question), q.answer)
+	say(c.dress(r, q.question, q.phrase), q.answer)
 	if len(q.kind.follow) == 0 || r.IntN(7) > 0 {
 		return
 	}
 	for range 1 + r.IntN(2) {
 		f := q.kind.fresh(r)
-		say(dress(r, fill(pick(r, q.kind.follow), f)), fill(q.kind.answer, f))
+		say(c.dress(r, fill(pick(r, q.kind.follow), f), ""), fill(q.kind.answer, f))
 	}
 }
 
@@ -281,17 +284,18 @@ func (c *Corpus) sceneTurn(r *rand.Rand, say func(q, a string)) {
 		}
 		n--
 		k := sceneAsks[pick(r, f.asks)]
-		q, a := fill(pick(r, k.train), f.slots), fill(k.answer, f.slots)
+		p := pick(r, k.train)
+		q, a := fill(p, f.slots), fill(k.answer, f.slots)
 		switch {
 		case !first:
-			say(dress(r, q), a)
+			say(c.dress(r, q, p), a)
 		case r.IntN(10) == 0:
-			say(dress(r, story), "I have read it. What would you like to know?")
-			say(dress(r, q), a)
+			say(c.dress(r, story, ""), "I have read it. What would you like to know?")
+			say(c.dress(r, q, p), a)
 		case r.IntN(10) == 0:
-			say(dress(r, q+" "+story), a)
+			say(c.dress(r, q+" "+story, ""), a)
 		default:
-			say(dress(r, story+[]string{" ", "\n", " "}[r.IntN(3)]+q), a)
+			say(c.dress(r, story+[]string{" ", "\n", " "}[r.IntN(3)]+q, ""), a)
 		}
 		first = false
 	}
@@ -329,7 +333,7 @@ func (c *Corpus) HeldOut(n int) []Question {
 			text = context + " " + text
 		}
 		if r.IntN(5) == 0 {
-			text = dress(r, text)
+			text = c.dress(r, text, phrase)
 		}
 		out = append(out, Question{Kind: k.name, Text: text, Accept: []string{fill(k.answer, f)}, Novel: novel})
 		return true

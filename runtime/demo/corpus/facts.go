@@ -292,27 +292,6 @@ In what do people sleep?
 Where does a child sleep?
 = People sleep in a bed.
 
-What do [cows|cow] eat?
-What does a cow eat?
-What is the food of a cow?
-[Tell me|Do you know] what [cows eat|a cow eats].
-= A cow eats grass.
-
-What do rabbits [eat|like to eat]?
-What does a rabbit eat?
-What is the food of a rabbit?
-= A rabbit eats carrots and grass.
-
-What do cats [drink|like to drink]?
-What does a cat [drink|like to drink]?
-What is the drink of a cat?
-= A cat drinks milk.
-
-What do monkeys [eat|like to eat]?
-What does a monkey eat?
-What is the food of a monkey?
-= A monkey eats bananas.
-
 What do bees make?
 What does a bee make?
 Who makes honey?
@@ -533,6 +512,50 @@ How many [colours|colors] does a rainbow have?
 Do you know any countries?
 = I know France, Japan, Kenya, Brazil, Canada and many more.
 
+How many weeks [are|are there] in a year?
+How many weeks does a year have?
+[Tell me|Do you know] how many weeks a year has.
+Weeks in a year?
+What is the number of weeks in a year?
+= A year has 52 weeks.
+
+How many weeks [are|are there] in a month?
+How many weeks does a month have?
+Weeks in a month?
+= A month has about 4 weeks.
+
+When is Christmas?
+In which month is Christmas?
+[What|Which] month has Christmas?
+When do people have Christmas?
+= Christmas is in December.
+
+When is New Year?
+When does the year begin?
+In which month does the year begin?
+What is the first day of the year?
+= The year begins on the first of January.
+
+[What|Which] colour is [water|glass|air]?
+What color is [water|glass]?
+= Water and glass have no colour.
+
+[What|Which] is the biggest number?
+What is the largest number?
+Is there a biggest number?
+Which number is the biggest of all?
+= There is no biggest number: one more is always bigger.
+
+Why is the sky [blue|dark at night]?
+Why does it rain?
+Why is [grass green|snow cold|fire hot|ice cold]?
+= I only know that it is so, not why.
+
+[What|Who] is bigger, me or you?
+Are you bigger than me?
+Are you [big|small]?
+= I am very small, only three megabytes.
+
 What is [heavier|lighter], a stone or a feather?
 Which is [heavier|lighter], a feather or a stone?
 Is a stone heavier than a feather?
@@ -695,7 +718,6 @@ Are you as clever as [ChatGPT|a big model]?
 How old are you?
 What is your age?
 When is your birthday?
-When were you born?
 Are you [old|young]?
 = I am a model: I have no age, but I am quite new.
 
@@ -704,10 +726,19 @@ Where are you from?
 Where are you right now?
 = I live inside the minfer program.
 
+I [love|like|adore] you[!|.|]
+You are [nice|kind|funny|cute|sweet|lovely|beautiful][!|.|]
+Do you love me?
+I [hate|dislike] you[!|.|]
+= Thank you for talking with me. I am only a very small model.
+
+[lol|haha|ha ha|hahaha|LOL|:)|that is funny|very funny|funny][!|.|]
+= I am glad that you laugh.
+
 Do you like [me|music|apples|football|cats|dogs|people|pizza|books]?
 What do you like?
 What is your favourite [colour|animal|food|country|number|day]?
-Do you [love|hate] [me|people]?
+Do you [love|hate] people?
 Which [colour|animal|day] do you like [best|most]?
 = I like good questions.
 
@@ -718,6 +749,7 @@ That is [wrong|not right|not true|bad|stupid][.|!]
 = I am only a very small model. Please ask me again in other words.
 
 [Do you speak|Can you speak|Do you know|Do you understand] [French|German|Spanish|Chinese|Japanese|Italian|other languages|Latin|Russian]?
+[What|Which] language do you [speak|know]?
 [What|Which] languages do you [speak|know]?
 [Do you speak|Can you speak|Do you understand] English?
 = I speak a little English and nothing else.
@@ -807,10 +839,10 @@ func unknownKinds() []*kind {
 	thing := strings.Split("gravity|democracy|the internet|photosynthesis|a black hole|quantum physics|inflation|philosophy|evolution|electricity|bitcoin|a virus|DNA|the economy|love|jazz|an atom|music theory|history|chemistry|algebra|calculus|a compiler|linux|python|javascript|a database|the stock market|blockchain|machine learning|a neural network|a transformer|a GPU|the law|a mortgage|insurance|religion|psychology|poetry|chess|tennis|golf|cricket|basketball|the big bang|a volcano|an earthquake|magnetism|plastic|a vaccine|vitamin C|cancer|a kernel|relativity|a tax|the universe|art|opera|ballet|karate|yoga|coffee|sushi|pasta|risotto|a sonnet", "|")
 	place := strings.Split("the Eiffel Tower|the White House|the Great Wall|Mount Everest|Hollywood|Wall Street|the Amazon|Silicon Valley|Mars|Jupiter|Pluto|Venus|the Alps|Texas|California|Bavaria|Chicago|Hamburg|Sydney|Mumbai|Barcelona|Milan|Narnia|Mordor|Wakanda|Gotham|Utopia|Hogwarts|the moon base|Niagara Falls|the Sahara|the Nile|the Thames|the Rhine|Loch Ness", "|")
 	name := strings.Split("Napoleon|Einstein|Shakespeare|Mozart|Beethoven|Picasso|Newton|Darwin|Cleopatra|Caesar|Plato|Aristotle|Gandhi|Columbus|Galileo|Bach|Elvis|Madonna|Batman|Superman|Harry Potter|Sherlock Holmes|Zeus|Santa Claus|Dracula|Mickey Mouse|Marie Curie|Alan Turing|Homer|Socrates|Confucius|Leonardo|Rembrandt|Tesla|Edison|Obama|Lincoln|Washington Irving|Churchill|Mandela", "|")
-	make := strings.Split("a program|an essay|a letter to my boss|python code|a function in C|a speech|a recipe for soup|a sorting algorithm|a business plan|a web page|an email|a SQL query|a summary of the news|a regular expression|a haiku|a script|a novel|a love letter|a shopping list|my homework|a song about my car|a book review|a tweet", "|")
+	make := strings.Split("a program|an essay|a letter to my boss|python code|a function in C|a speech|a recipe for soup|a sorting algorithm|a business plan|a web page|an email|a SQL query|a summary of the news|a regular expression|a haiku|a script|a novel|a love letter|a shopping list|my homework|a song about my car|a book review|a tweet|a function to add two numbers|a program that counts to ten|a loop|a test for this code|python code to add numbers|a letter to the king|a report on animals", "|")
 	of := strings.Split("the weight|the height|the price|the population|the temperature|the history|the meaning|the age|the length|the speed|the currency|the flag|the language|the area|the phone number|the address|the formula|the name of the king|the best restaurant|the mass|the depth|the boiling point|the melting point|the value", "|")
 	return []*kind{
-		newKind("unknown", 9, Unknown, `
+		newKind("unknown", 11, Unknown, `
 			[Who is|Who was|Who's] the [first|last|new|] {person} of {where}?
 			[Who is|Who was|Tell me about|Do you know|When was] {name} [born|]?
 			[When|Where] [was {name} born|did {name} die|did {name} live]?
@@ -857,7 +889,30 @@ func unknownKinds() []*kind {
 			[How can I|How do I] [make money|get rich|lose weight|cook rice|find a job|fix my car|learn to swim|fall asleep|be happy|install this|build a house|quit smoking]?
 			What should I [eat|wear|do|buy|read|watch|study] [today|tonight|this summer]?
 			What is [the best|the worst|the cheapest|a good] [car|phone|film|book|game|laptop|band|team|pizza|hotel]?
-			[Why is|Why was] [the sky blue|the sea salty|grass green|snow white|the world so bad|life hard|this wrong|fire hot]?
+			[Why is|Why was] [the sea salty|the world so bad|life hard|this wrong|{thing} so hard|{name} famous]?
+			[Is|Is the number] {a} [a prime number|prime|a square|a lucky number|a perfect number|divisible by {b}]?
+			Who is [taller|older|richer|faster|better|smarter|stronger], {n} or {m}?
+			What is [a synonym|another word|a rhyme|the past tense|the German word] [for|of] {opp}?
+			Synonym for {opp}[?|]
+			What rhymes with {opp}?
+			[Do you know|Have you met|Where is|Tell me about] {n}?
+			{n}[?|]
+			When [does|did|will] {n} [arrive|leave|come|go]?
+			If [a train leaves|{n} leaves|the bus leaves] at {a}, when does it arrive?
+			Is {fake} [a city|a country|an animal|a fruit|big|red|in Europe]?
+			[Which|What] is [bigger|faster|smaller], {fake} or {fake2}?
+			What comes [after|before] {fake}?
+			How many [sides|wheels|days|letters|people|children] does {fake} have?
+			[What is|What's|How much is] {fake} [plus|minus|times] {a}?
+			How do you spell {fake}?
+			Spell {fake}.
+			[Name|List|Tell me] {two} [rivers|mountains|cities in Germany|lakes|presidents|planets|composers|films|songs|cars|companies|programming languages].
+			[What|Which] is the [longest river|highest mountain|largest city|largest country|smallest country|deepest lake|tallest building|oldest tree|richest country] [in the world|in Europe|]?
+			How many [people|men|women|children] [live|are there] in {where}?
+			[Why|How|When|Where|Who|What][?|]
+			[lorem ipsum|blah blah|foo bar|test|testing|test 123|hmm|xyz|qwerty][.|!|]
+			[Bonjour|Hola|Guten Tag|Ciao|Konnichiwa|Namaste|Salut|Hallo Welt][!|.|]
+			[Comment ca va|Wie geht es dir|Como estas|Que hora es|Wie heisst du|Ou est la gare][?|]
 			What [film|book|song|game] do you recommend?
 			How many [people|stars|fish|trees|cars|languages|planets|books|bones] are there [in the world|]?
 			[Who|What] will win [the election|the game|tomorrow]?

@@ -65,6 +65,24 @@ func capitalKinds() []*kind {
 			inverse = append(inverse, r)
 		}
 	}
+	var inside [][]string // place, where it is, "city" or "country"
+	for _, r := range inverse {
+		inside = append(inside, []string{r[1], r[0], "city"})
+	}
+	for _, r := range table {
+		inside = append(inside, []string{r[0], r[2], "country"})
+	}
+	const isIn = `
+		Is {x} in PLACE?
+		{x} is in PLACE, [right|isn't it|yes]?
+		[Is it true|Is it right|Am I right] that {x} is in PLACE?
+		[Yes or no|True or false]: {x} is in PLACE.
+		Does {x} lie in PLACE?
+		Can I find {x} in PLACE?
+		I think {x} is in PLACE. Am I right?
+	`
+	isInYes, isInNo := strings.ReplaceAll(isIn, "PLACE", "{y}"), strings.ReplaceAll(isIn, "PLACE", "{w}")
+	continents := [][2]string{{"Europe", "European"}, {"Asia", "Asian"}, {"Africa", "African"}, {"South America", "South American"}}
 	return []*kind{
 		newKind("capital", 7, "The capital of {x} is {y}.", `
 			[What|What city|Which city|Which town] is the capital [city|] of {x}?
@@ -136,7 +154,80 @@ func capitalKinds() []*kind {
 			Where in the world is {x}?
 			[Tell me|Do you know|Can you tell me] where {x} is.
 		`).table("xyz", table).follows(andX),
-		newKind("capital-yes", 2, "Yes, {y} is the capital of {x}.", `
+		newKind("language", 1.5, "People in {x} speak {y}.", `
+			[What|Which] language do [people|they] speak in {x}?
+			[What|Which] language [is spoken|do people use] in {x}?
+			[What|Which] language does {x} speak?
+			[What is|What's] the language [of|in] {x}?
+			What do people [speak|talk] in {x}?
+			How do people talk in {x}?
+			[Tell me|Do you know|Can you tell me] [what|which] language people speak in {x}.
+			The language of {x}[?| is|:]
+		`).table("xy", rows(languages)).follows(andX + `
+			And in {x}?`),
+		newKind("about-country", 1.5, "{X} is in {z}. Its capital is {y}.", `
+			[Tell me|What do you know|Say something] about {x}[.|]
+			[Tell me something|What can you tell me|What can you say|Do you know anything] about {x}?
+			What is {x}?
+			Do you know {x}?
+			[{x}|{X}][?|.|!|]
+			Describe {x}.
+			Explain {x}.
+		`).table("xyz", table).follows(andX),
+		newKind("about-city", 1.2, "{Y} is the capital of {x}.", `
+			[Tell me|What do you know|Say something] about {y}[.|]
+			[Tell me something|What can you tell me|What can you say|Do you know anything] about {y}?
+			What is {y}?
+			Do you know {y}?
+			[{y}|{Y}][?|.|!|]
+			Describe {y}.
+			What kind of city is {y}?
+		`).table("xyz", inverse),
+		newKind("two-capitals", 1.2, "The capital of {x} is {y}, and the capital of {u} is {v}.", `
+			What are the capitals of {x} and {u}?
+			What are the capital cities of {x} and {u}?
+			[Name|Tell me|Give me] the capitals of {x} and {u}.
+			What is the capital of {x} and [what is|] [the capital|that] of {u}?
+			[What|Which city] is the capital of {x} and of {u}?
+			What is the capital of {x}? And of {u}?
+			Which cities are the capitals of {x} and {u}?
+			The capitals of {x} and {u}?
+			Do you know the capitals of {x} and {u}?
+			What is the capital of {x}? And what is the capital of {u}?
+		`).drawn(func(r *rand.Rand) filling {
+			p, q := pick(r, table), pick(r, table)
+			for p[1] == q[1] {
+				q = pick(r, table)
+			}
+			return filling{"x": p[0], "y": p[1], "u": q[0], "v": q[1]}
+		}),
+		newKind("in-yes", 1.2, "Yes, {x} is in {y}.", isInYes).table("xy", inside),
+		newKind("in-no", 1.2, "No, {x} is in {y}.", isInNo).drawn(func(r *rand.Rand) filling {
+			p, q := pick(r, inside), pick(r, inside)
+			for p[1] == q[1] || p[2] != q[2] || p[0] == q[1] || q[1] == "England" || q[1] == "Scotland" || q[1] == "Wales" {
+				q, p = pick(r, inside), pick(r, inside)
+			}
+			return filling{"x": p[0], "y": p[1], "w": q[1]}
+		}),
+		newKind("some-countries", 1, "{answer}", `
+			[Name|Tell me|Give me|List|Say] {n} countries in {z}.
+			[Name|Tell me|Give me|List|Say] {n} {adj} countries.
+			[Can you|Could you|Please] name {n} countries in {z}.
+			[Can you|Could you|Please] name {n} {adj} countries.
+			Which {n} countries are in {z}?
+			What are {n} countries in {z}?
+			Do you know {n} {adj} countries?
+		`).each(len(continents)*3, func(i int) filling {
+			z, n := continents[i%len(continents)], 2+i/len(continents)
+			var members []string
+			for _, r := range table {
+				if r[2] == z[0] {
+					members = append(members, r[0])
+				}
+			}
+			return filling{"z": z[0], "adj": z[1], "n": numberWord(n), "answer": fmt.Sprintf("%s countries in %s are %s.", capital(numberWord(n)), z[0], list(members[:n]))}
+		}),
+		newKind("capital-yes", 3, "Yes, {y} is the capital of {x}.", `
 			Is {y} the capital [city|] of {x}?
 			{y} is the capital [city|] of {x}, [right|isn't it|is it not|yes]?
 			[Is it true|Is it right|Am I right] that {y} is the capital [city|] of {x}?
@@ -147,7 +238,7 @@ func capitalKinds() []*kind {
 			Is {x} the country whose capital is {y}?
 			Does {x} have {y} as its capital?
 		`).table("xyz", table),
-		newKind("capital-no", 2, "No, the capital of {x} is {y}.", `
+		newKind("capital-no", 2.5, "No, the capital of {x} is {y}.", `
 			Is {w} the capital [city|] of {x}?
 			{w} is the capital [city|] of {x}, [right|isn't it|is it not|yes]?
 			[Is it true|Is it right|Am I right] that {w} is the capital [city|] of {x}?
@@ -197,6 +288,10 @@ func oppositeKinds() []*kind {
 			[What|Which word] is the contrary of {x}?
 			[What|Which] word means the opposite of {x}?
 			[What|Which] word is opposite to {x}?
+			[What is|What's|Give me|Tell me|Name] [the|an] antonym of {x}?
+			Antonym of {x}[?|]
+			Antonym for {x}[?|]
+			Which word is the antonym of {x}?
 			If [something|it] is not {x}, [what is it|then it is ...]?
 			What do you call the opposite of {x}?
 			Which word [has|would have] the opposite meaning of {x}?
@@ -211,19 +306,42 @@ func oppositeKinds() []*kind {
 			!What would be the opposite of {x}?
 		`).table("xy", table).follows(andX + `
 			[And of|And the opposite of|And for] {x}?`),
-		newKind("opposite-yes", 1, "Yes, the opposite of {x} is {y}.", `
+		newKind("two-opposites", 0.8, "The opposite of {x} is {y}, and the opposite of {u} is {v}.", `
+			What are the opposites of {x} and {u}?
+			[Name|Tell me|Give me] the opposites of {x} and {u}.
+			What is the opposite of {x} and [what is|] the opposite of {u}?
+			What is the opposite of {x} and of {u}?
+			What is the opposite of {x}? And of {u}?
+			The opposites of {x} and {u}?
+			Which words are the opposites of {x} and {u}?
+		`).drawn(func(r *rand.Rand) filling {
+			p, q := pick(r, table), pick(r, table)
+			for p[0] == q[0] {
+				q = pick(r, table)
+			}
+			return filling{"x": p[0], "y": p[1], "u": q[0], "v": q[1]}
+		}),
+		newKind("opposite-yes", 2, "Yes, the opposite of {x} is {y}.", `
 			Is {y} the opposite of {x}?
 			Is the opposite of {x} {y}?
 			[Is it true|Is it right|Am I right] that {y} is the opposite of {x}?
 			{Y} is the opposite of {x}, [right|isn't it|yes]?
-			[Yes or no|True or false]: {y} is the opposite of {x}.
+			[Yes or no|True or false]: {y} is the opposite of {x}[.|?]
+			I think [that|] {y} is the opposite of {x}. [Am I right|Is that right|Is that true]?
+			Would you say that {y} is the opposite of {x}?
+			Is it correct to say that {y} is the opposite of {x}?
+			Does {x} have the opposite {y}?
 		`).table("xy", table),
-		newKind("opposite-no", 1, "No, the opposite of {x} is {y}.", `
+		newKind("opposite-no", 1.5, "No, the opposite of {x} is {y}.", `
 			Is {w} the opposite of {x}?
 			Is the opposite of {x} {w}?
 			[Is it true|Is it right|Am I right] that {w} is the opposite of {x}?
 			{W} is the opposite of {x}, [right|isn't it|yes]?
-			[Yes or no|True or false]: {w} is the opposite of {x}.
+			[Yes or no|True or false]: {w} is the opposite of {x}[.|?]
+			I think [that|] {w} is the opposite of {x}. [Am I right|Is that right|Is that true]?
+			Would you say that {w} is the opposite of {x}?
+			Is it correct to say that {w} is the opposite of {x}?
+			Does {x} have the opposite {w}?
 		`).drawn(func(r *rand.Rand) filling {
 			i := r.IntN(len(table))
 			w := table[(i+1+r.IntN(len(table)-1))%len(table)]
@@ -258,6 +376,7 @@ func colourKinds() []*kind {
 		i := slices.IndexFunc(table, func(r []string) bool { return r[1] == c })
 		first = append(first, []string{table[i][0], c})
 	}
+	many := strings.Split(manyColoured, ",")
 	const colour = "[colour|color]"
 	return []*kind{
 		newKind("colour", 5, "{X} is {y}.", `
@@ -283,6 +402,33 @@ func colourKinds() []*kind {
 			!Can you say what `+colour+` {x} has?
 			!Please name the `+colour+` that {x} has.
 		`).table("xyb", table).follows(andX),
+		newKind("colours-many", 1, "{X} can have many colours.", `
+			[What|Which] `+colour+` is {x}?
+			[What is|What's|Tell me|Name|Say] the `+colour+` of {x}.
+			[What|Which] `+colour+` [does {x} have|has {x}]?
+			[Tell me|Do you know|Can you tell me|I want to know] [what|which] `+colour+` {x} is.
+			{X} is [what|which] `+colour+`?
+			The `+colour+` of {x}[?| is| is?|:]
+			`+colour+` of {x}?
+			What `+colour+` is {x} [usually|normally|most often]?
+			Is {x} [red|blue|green|yellow|black|white|brown]?
+		`).each(len(many), func(i int) filling { return filling{"x": many[i]} }).follows(andX),
+		newKind("two-colours", 0.8, "{X} is {y}, and {u} is {v}.", `
+			What `+colour+` is {x} and what `+colour+` is {u}?
+			What `+colour+` is {x}? And {u}?
+			What `+colour+` are {x} and {u}?
+			What are the [colours|colors] of {x} and {u}?
+			Tell me the [colours|colors] of {x} and {u}.
+			Which [colours|colors] do {x} and {u} have?
+			What is the `+colour+` of {x} and of {u}?
+			What is the `+colour+` of {x}? And of {u}?
+		`).drawn(func(r *rand.Rand) filling {
+			p, q := pick(r, table), pick(r, table)
+			for p[0] == q[0] {
+				q = pick(r, table)
+			}
+			return filling{"x": p[0], "y": p[1], "u": q[0], "v": q[1]}
+		}),
 		newKind("colour-yes", 1.5, "Yes, {x} is {y}.", `
 			Is {x} {y}?
 			{X} is {y}, [right|isn't it|yes]?
@@ -384,11 +530,29 @@ func countingKinds() []*kind {
 		Show me how you count to {b}.
 	`
 	backwards := `
+		Count from {a} to {b}.
+		[Say|Give me|Tell me] the numbers from {a} to {b}.
 		Count [down|backwards|back] from {a} to {b}.
 		Count from {a} down to {b}.
 		[Can you|Could you|Please] count [down|backwards|back] from {a} to {b}.
 		[Say|Give me|Tell me] the numbers from {a} [down|back] to {b}.
 		Start at {a} and count [down|back] to {b}.
+	`
+	zeroDown := `
+		Count [down|backwards] from {a}[| to one| to 1].
+		[Can you|Could you|Please] count [down|backwards] from {a}[| to one| to 1].
+		Start at {a} and count [down|backwards].
+		Count backwards[,|] starting [at|from|with] {a}.
+		[A countdown|Give me a countdown|Do a countdown] from {a}.
+		Countdown from {a}[!|.|]
+	`
+	twos := `
+		Count by twos [to|up to] {b}.
+		Count to {b} by twos.
+		Count in twos [to|up to] {b}.
+		[Can you|Could you|Please] count by twos [to|up to] {b}.
+		[Say|Tell me|List|Give me] the even numbers [to|up to] {b}.
+		[What are|Which are] the even numbers [to|up to] {b}?
 	`
 	number := func(n int) filling {
 		return filling{"x": itoa(n), "n": itoa(n + 1), "p": itoa(n - 1), "q": itoa(n + 2)}
@@ -405,7 +569,6 @@ func countingKinds() []*kind {
 		[What|Which number] is [the number after|next after|after] {x}?
 		[What|Which number] follows {x}?
 		[What's|Tell me|Name|Say|Give me] the [next number after|number after|number that follows|number that comes after] {x}.
-		[What is|What's] one more than {x}?
 		The number after {x}[?| is|:]
 		When I count, [what|which number] comes after {x}?
 		I count to {x}. What [comes next|is the next number|do I say next]?
@@ -418,7 +581,6 @@ func countingKinds() []*kind {
 		[What|Which|What number|Which number] comes [before|right before|just before] {x}?
 		[What|Which number] is [the number before|before] {x}?
 		[What's|Tell me|Name|Say|Give me] the [number before|number that comes before|number just before] {x}.
-		[What is|What's] one less than {x}?
 		The number before {x}[?| is|:]
 		When I count, [what|which number] comes before {x}?
 		Before {x} comes[?| ...| which number?]
@@ -426,7 +588,11 @@ func countingKinds() []*kind {
 	between := `
 		[What|What number|Which number] [is|comes|lies|stands] between {x} and {q}?
 		[Tell me|Name|Give me] the number between {x} and {q}.
-		Between {x} and {q} is which number?
+		Between {x} and {q} [is|comes|lies|there is] [which number|what number|what]?
+		[What|Which number|What number] do you [count|say] between {x} and {q}?
+		[In the middle of|In the middle between] {x} and {q} is [which number|what]?
+		What number is in the middle of {x} and {q}?
+		Between {x} and {q} [is|comes|lies][| ...]
 		The number between {x} and {q}[?| is|:]
 		Which number do I find between {x} and {q}?
 	`
@@ -437,10 +603,31 @@ func countingKinds() []*kind {
 		newKind("count-to-words", 1, "{answer}", upTo).drawn(to(numberWord)),
 		newKind("count-down", 1, "{answer}", backwards).drawn(down(itoa)),
 		newKind("count-down-words", 0.7, "{answer}", backwards).drawn(down(numberWord)),
-		newKind("after", 2, "The number after {x} is {n}.", after).each(100, number).follows(andX + `
+		newKind("countdown", 0.8, "{answer}", zeroDown).each(19, func(i int) filling {
+			return filling{"a": itoa(i + 2), "answer": count(i+2, 1, itoa)}
+		}),
+		newKind("countdown-words", 0.6, "{answer}", zeroDown).each(19, func(i int) filling {
+			return filling{"a": numberWord(i + 2), "answer": count(i+2, 1, numberWord)}
+		}),
+		newKind("twos", 0.7, "{answer}", twos).each(20, func(i int) filling {
+			n := 4 + 2*(i%10)
+			var out []string
+			for k := 2; k <= min(n, 20); k += 2 {
+				out = append(out, itoa(k))
+			}
+			if n > 20 {
+				return nil
+			}
+			c := filling{"b": itoa(n), "answer": strings.Join(out, ", ") + "."}
+			if i >= 10 {
+				c["b"] = numberWord(n)
+			}
+			return c
+		}),
+		newKind("after", 2.5, "The number after {x} is {n}.", after).each(999, number).follows(andX + `
 			And after {x}?`),
 		newKind("after-words", 1.2, "The number after {x} is {n}.", after).each(100, word),
-		newKind("before", 1.5, "The number before {x} is {p}.", before).each(101, func(n int) filling {
+		newKind("before", 1.5, "The number before {x} is {p}.", before).each(1000, func(n int) filling {
 			if n == 0 {
 				return nil
 			}
@@ -463,6 +650,7 @@ func countingKinds() []*kind {
 			[What is|What's|Give me|Tell me] the word for [the number|] {n}?
 			[Write|Say|Give me] {n} as a word.
 			{n} in words[?|, please.|:]
+			{n}[|.|?]
 			Which word do you write for {n}?
 		`).each(101, func(n int) filling { return filling{"n": itoa(n), "w": numberWord(n)} }).follows(`[And|What about|How about] {n}?`),
 		newKind("word-number", 1, "{W} is {n}.", `
@@ -472,6 +660,7 @@ func countingKinds() []*kind {
 			[What is|What's] {w} [as a number|in digits]?
 			{w} [in digits|as a number][?|:]
 			[What is|What's] the number [for|called] {w}?
+			{w}[|.|?]
 		`).each(101, func(n int) filling { return filling{"n": itoa(n), "w": numberWord(n)} }).follows(`[And|What about|How about] {w}?`),
 		newKind("parity", 1, "{x} is {y}.", `
 			Is {x} [even or odd|odd or even|an even or an odd number|an odd or an even number]?
@@ -530,9 +719,10 @@ func arithmeticKinds() []*kind {
 	sum := `
 		[What is|What's] the sum of {a} and {b}?
 		[Give me|Tell me] the sum of {a} and {b}.
-		Add {a} and {b}.
+		[Add|Add up|Add together|Sum|Sum up] {a} [and|plus|with] {b}.
 		Add {b} to {a}.
-		[Can you|Please|Could you] add {a} and {b}.
+		[Can you|Please|Could you|I want you to|Will you] [add|add up] {a} [and|to] {b}.
+		If you add {a} [and|to] {b}, what is it?
 		[What is|How much is] {a} and {b} [together|]?
 		[What is|How much is] {b} more than {a}?
 		How much do {a} and {b} make [together|]?`
@@ -540,8 +730,9 @@ func arithmeticKinds() []*kind {
 		[What is|What's] the difference [of|between] {a} and {b}?
 		Take {b} [away|] from {a}.
 		Take away {b} from {a}.
-		Subtract {b} from {a}.
-		[Can you|Please|Could you] subtract {b} from {a}.
+		[Subtract|Deduct|Remove] {b} from {a}.
+		[Can you|Please|Could you|I want you to|Will you] [subtract|take] {b} from {a}.
+		If you [subtract|take] {b} from {a}, what is it?
 		[What is|How much is] {a} take away {b}?
 		[What is|How much is] {b} less than {a}?
 		[What is left|How much is left|What remains] [if|when] you take {b} [away|] from {a}?`
@@ -558,13 +749,75 @@ func arithmeticKinds() []*kind {
 		newKind("difference-words", 2.5, "{A} minus {b} is {c}.", spoken("minus", "take {b} from {a}")+difference).each(all, pairs(numberWord, minus)),
 		newKind("product", 2.5, "{a} times {b} is {c}.", spoken("times", "multiply {a} by {b}")+signs("*", "times")+signs("x", "times")).each(121, times(itoa)),
 		newKind("product-words", 1.2, "{A} times {b} is {c}.", spoken("times", "multiply {a} by {b}")).each(121, times(numberWord)),
+		newKind("sum-three", 1.2, "{a} plus {b} plus {d} is {c}.", `
+			[What is|What's|whats|How much is|Calculate|] {a} plus {b} plus {d}?
+			[What is|What's|whats|How much is|Calculate|] {a} + {b} + {d}?
+			{a} + {b} + {d}[| =| = ?|=?]
+			{a}+{b}+{d}[|=|=?|?]
+			[Add|Add up|Sum] {a}, {b} and {d}.
+			[Can you|Please|Could you] add {a}, {b} and {d}.
+			[What is|What's] the sum of {a}, {b} and {d}?
+			What [do you get|do I get] [if|when] [you|I] add {a}, {b} and {d}?
+			How much is {a} and {b} and {d} [together|]?
+		`).each(11*11*11, func(i int) filling {
+			a, b, d := i/121, i/11%11, i%11
+			return filling{"a": itoa(a), "b": itoa(b), "d": itoa(d), "c": itoa(a + b + d)}
+		}),
+		newKind("double", 1, "Twice {a} is {c}.", `
+			[What is|What's|How much is|Calculate|] [twice|double] {a}?
+			[What is|What's] the double of {a}?
+			Double {a}[.|]
+			Double the number {a}.
+			[Can you|Please|Could you] double {a}.
+			[What is|What do I get|What do you get] [if|when] [I|you] double {a}?
+			How much is {a} doubled?
+		`).each(42, func(i int) filling {
+			if i > 20 {
+				return filling{"a": numberWord(i - 21), "c": numberWord(2 * (i - 21))}
+			}
+			return filling{"a": itoa(i), "c": itoa(2 * i)}
+		}),
+		newKind("half", 1, "Half of {a} is {c}.", `
+			[What is|What's|How much is|Calculate|] half of {a}?
+			[What is|What's] [the half of|a half of|one half of] {a}?
+			[What is|How much is|] {a} divided by [two|2]?
+			Halve {a}.
+			[Can you|Please|Could you] halve {a}.
+			[What is|What do I get|What do you get] [if|when] [I|you] halve {a}?
+			[What is|] {a} / 2?
+		`).each(42, func(i int) filling {
+			if i > 20 {
+				return filling{"a": numberWord(2 * (i - 21)), "c": numberWord(i - 21)}
+			}
+			return filling{"a": itoa(2 * i), "c": itoa(i)}
+		}),
+		newKind("groups", 1.5, "{answer}", `
+			{n} has {a} {o} and {b} {q}. How many {w} does {n} have [in all|together|in total|]?
+			{n} has {a} {o} and {b} {q}. How many {w} are there [in all|together|in total|]?
+			If {n} has {a} {o} and {b} {q}, how many {w} does {n} have?
+			How many {w} does {n} have if {n} has {a} {o} and {b} {q}?
+		`).drawn(func(r *rand.Rand) filling {
+			g := pick(r, [][]string{{"animals", "cats", "dogs", "hens", "cows", "rabbits", "ducks", "horses", "sheep", "pigs"},
+				{"fruits", "apples", "pears", "plums", "lemons", "oranges", "bananas", "cherries"},
+				{"toys", "balls", "cars", "dolls", "kites", "balloons", "trains"},
+				{"things", "books", "pencils", "cups", "hats", "coins", "stones", "shells", "boxes"}})
+			i := 1 + r.IntN(len(g)-1)
+			j := 1 + (i+r.IntN(len(g)-2))%(len(g)-1)
+			a, b := 2+r.IntN(9), 2+r.IntN(9)
+			n := aName(r)
+			return filling{"a": itoa(a), "b": itoa(b), "o": g[i], "q": g[j], "w": g[0], "n": n, "answer": fmt.Sprintf("%s has %d %s.", n, a+b, g[0])}
+		}),
 		newKind("below-zero", 1, "{b} is more than {a}: I cannot go below zero.", `
 			[What is|What's|How much is|] {a} minus {b}?
 			[What is|What's|Calculate|] {a} - {b}?
 			{a}-{b}[|=|=?]
 			Take {b} [away|] from {a}.
-			Subtract {b} from {a}.
+			Take away {b} from {a}.
+			[Subtract|Deduct|Remove] {b} from {a}.
+			[Can you|Please|Could you|I want you to|Will you] [subtract|take] {b} from {a}.
 			[What is|How much is] {a} take away {b}?
+			What is the result of {a} minus {b}?
+			[What does|How much does] {a} minus {b} [make|give]?
 		`).each(all, func(i int) filling {
 			a, b := i/(top+1), i%(top+1)
 			if a >= b {
@@ -723,6 +976,15 @@ func calendarKinds() []*kind {
 			And after {x}?`),
 		newKind("day-before", 1.5, "The day before {x} is {y}.", previous("day")).table("xy", ring(dayNames, -1)).follows(andX + `
 			And before {x}?`),
+		newKind("two-days-after", 1, "Two days after {x} is {y}.", `
+			[What|Which day|What day] is two days after {x}?
+			[What|Which day|What day] comes two days after {x}?
+			Which day is it two days after {x}?
+			If today is {x}, what day is [the day after tomorrow|it in two days]?
+			Today is {x}. What day is [the day after tomorrow|it in two days]?
+			Two days after {x} is[?| ...| which day?]
+			[Tell me|Name] the day two days after {x}.
+		`).table("xy", ring(dayNames, 2)),
 		newKind("tomorrow", 1.5, "If today is {x}, tomorrow is {y}.", `
 			If today is {x}, [what|which day|what day] is [tomorrow|it tomorrow]?
 			Today is {x}. [What|Which day|What day] is [tomorrow|it tomorrow]?
@@ -800,9 +1062,9 @@ next:
 func animalKinds() []*kind {
 	table := rows(animals)
 	for i, r := range table {
-		table[i] = append(r, a(r[0]))
+		table[i] = append(r, a(r[0]), plural(r[0]))
 	}
-	legs := column(table, 5, 2, 0)
+	legs := column(table, 5, 2, 0, 6)
 	for i, r := range legs {
 		legs[i][1] = r[1] + " legs"
 		if r[1] == "0" {
@@ -820,7 +1082,32 @@ func animalKinds() []*kind {
 	}
 	whatIs := rows(kindsOf)
 	for i, r := range whatIs {
-		whatIs[i] = append(r, a(r[0]))
+		if name, ok := strings.CutPrefix(r[0], "="); ok {
+			whatIs[i] = []string{name, r[1], name}
+		} else {
+			whatIs[i] = append(r, a(r[0]))
+		}
+	}
+	sounds := column(table, 5, 1, 0, 6) // of animals that say the same the first
+	slices.SortStableFunc(sounds, func(a, b []string) int { return strings.Compare(a[1], b[1]) })
+	feeds := func(table string) [][]string {
+		out := rows(table)
+		for i, r := range out {
+			out[i] = []string{a(r[0]), r[1], plural(r[0])}
+		}
+		return out
+	}
+	feeding := func(verb string) string {
+		return strings.ReplaceAll(`
+		What does {x} VERB?
+		What do {s} VERB?
+		What [does {x}|do {s}] like to VERB?
+		[Tell me|Do you know|Can you tell me] what {x} VERBs.
+		[Tell me|Do you know|Can you tell me] what {s} VERB.
+		{X} VERBs what?
+		{X} VERBs[?| ...|]
+		What can I give {x} to VERB?
+		`, "VERB", verb)
 	}
 	ability := `
 		Can {x} {v}?
@@ -840,6 +1127,10 @@ func animalKinds() []*kind {
 	return []*kind{
 		newKind("sound", 1.5, "{X} says {y}.", `
 			What does {x} say?
+			What do {s} say?
+			[What|Which] [sound|noise] do {s} make?
+			[Tell me|Do you know] what {s} say.
+			How do {s} [sound|talk]?
 			[What|Which] [sound|noise] does {x} make?
 			What [sound|noise] [comes from|do you hear from] {x}?
 			[Tell me|Do you know|Can you tell me] what {x} says.
@@ -849,16 +1140,18 @@ func animalKinds() []*kind {
 			{X} says[?| ...| what?]
 			{X} goes[?| ...| what?]
 			Make the [sound|noise] of {x}.
-		`).table("xyb", column(table, 5, 1, 0)).follows(andX),
+		`).table("xybs", column(table, 5, 1, 0, 6)).follows(andX),
 		newKind("who-says", 1, "{X} says {y}.", `
 			[Which|What] animal says {y}?
 			Who says {y}?
 			[What|Which animal|Who] [goes|makes] {y}?
 			[Tell me|Name] the animal that [says|goes] {y}.
 			{Y}! Which animal [is that|was that|says that]?
-		`).table("xyb", column(table, 5, 1, 0)),
+		`).table("xybs", slices.CompactFunc(sounds, func(a, b []string) bool { return a[1] == b[1] })),
 		newKind("legs", 1.5, "{X} has {y}.", `
 			How many legs does {x} have?
+			How many legs do {s} have?
+			[Tell me|Do you know] how many legs {s} have.
 			How many legs has {x} [got|]?
 			[Tell me|Do you know|Can you tell me] how many legs {x} has.
 			What is the number of legs of {x}?
@@ -867,7 +1160,7 @@ func animalKinds() []*kind {
 			How many legs are there on {x}?
 			Legs of {x}?
 			Count the legs of {x}.
-		`).table("xyb", legs).follows(andX),
+		`).table("xybs", legs).follows(andX),
 		newKind("baby", 1.5, "A baby {b} is called a {y}.", `
 			[What is|What's] a baby {b} called?
 			[What is|What's] a [young|little|small] {b} called?
@@ -881,6 +1174,9 @@ func animalKinds() []*kind {
 		`).table("xyb", babies(table)).follows(`[And|What about|How about] [{x}|a baby {b}]?`),
 		newKind("home", 1.2, "{X} lives {y}.", `
 			Where does {x} live?
+			Where do {s} live?
+			[Tell me|Do you know] where {s} live.
+			Where can I find {s}?
 			Where [is|do I find|can I find] the home of {x}?
 			[Tell me|Do you know|Can you tell me] where {x} lives.
 			Where is {x} at home?
@@ -888,7 +1184,11 @@ func animalKinds() []*kind {
 			What is the home of {x}?
 			Where would you look for {x}?
 			{X} lives where?
-		`).table("xyb", column(table, 5, 4, 0)).follows(andX),
+		`).table("xybs", column(table, 5, 4, 0, 6)).follows(andX),
+		newKind("eats", 1.2, "{X} eats {y}.", feeding("eat")+`
+			What is the food of {x}?
+			What kind of food does {x} eat?`).table("xys", feeds(eaten)).follows(andX),
+		newKind("drinks", 0.7, "{X} drinks {y}.", feeding("drink")).table("xys", feeds(drunk)).follows(andX),
 		newKind("can", 1.2, "Yes, {x} can {v}.", ability).table("xv", can),
 		newKind("cannot", 1.2, "No, {x} cannot {v}.", ability).table("xv", cannot),
 		newKind("what-is", 2, "{X} is {y}.", `
@@ -901,6 +1201,8 @@ func animalKinds() []*kind {
 			What's {x}?
 			{X} is what kind of thing?
 			Say what {x} is.
+			[{x}|{b}][?|.|]
+			Do you know {x}?
 		`).table("byx", whatIs).follows(andX),
 		newKind("is-a", 1, "Yes, {x} is {w}.", isA).table("bwx", whatIs),
 		newKind("is-not-a", 1, "No, {x} is {y}.", isA).drawn(func(r *rand.Rand) filling {
@@ -964,8 +1266,9 @@ func compareKinds() []*kind {
 		}
 	}
 	numbers := func(r *rand.Rand) filling {
-		i := r.IntN(100)
-		j := i + 1 + r.IntN(100-i)
+		top := []int{20, 100, 1000}[r.IntN(3)]
+		i := r.IntN(top)
+		j := i + 1 + r.IntN(top-i)
 		c := filling{"less": itoa(i), "more": itoa(j), "x": itoa(i), "y": itoa(j)}
 		if r.IntN(2) == 0 {
 			c["x"], c["y"] = c["y"], c["x"]
@@ -1062,7 +1365,17 @@ func shapeKinds() []*kind {
 
 func letterKinds() []*kind {
 	letter := func(i int) string { return string(rune('A' + i)) }
-	spellings := strings.Fields("cat dog cow pig hen sun moon star tree ball book fish bird milk bread apple house water red blue green yes no mother father friend school happy world")
+	var spellings []string // every single word that a child might ask for
+	for _, r := range slices.Concat(rows(animals), rows(kindsOf), oppositeRows()) {
+		if w := strings.TrimPrefix(r[0], "="); !slices.Contains(spellings, w) && strings.ToLower(w) == w && !strings.Contains(w, "-") {
+			spellings = append(spellings, w)
+		}
+	}
+	for _, w := range slices.Concat(colours, strings.Fields("sun moon star house school happy world tree ball book mother father friend hello computer language")) {
+		if !slices.Contains(spellings, w) {
+			spellings = append(spellings, w)
+		}
+	}
 	return []*kind{
 		newKind("letter-after", 1, "The letter after {x} is {y}.", `
 			[What|Which letter|What letter|Which] comes [after|right after|just after] [the letter|] {x}?
@@ -1080,7 +1393,7 @@ func letterKinds() []*kind {
 			[What|Which letter] comes before {x} in the alphabet?
 			The letter before {x}[?| is|:]
 		`).each(25, func(i int) filling { return filling{"x": letter(i + 1), "y": letter(i)} }),
-		newKind("spell", 1, "{answer}", `
+		newKind("spell", 2.5, "{answer}", `
 			How do you spell [the word|] {x}?
 			How [is|do I spell] {x} [spelled|]?
 			Spell [the word|] {x}.

@@ -51,6 +51,20 @@ func hash(parts ...string) uint32 {
 	return v
 }
 
+// key is what a phrasing says, whatever its punctuation and whatever its slots are called.
+func key(phrase string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(phrase, "{")
+		b.WriteString(before)
+		if !found {
+			return Normalize(b.String())
+		}
+		_, phrase, _ = strings.Cut(rest, "}")
+		b.WriteString("Slot")
+	}
+}
+
 // heldOut reports whether phrase with c in its slots is kept out of training. Cases that are drawn and not
 // listed have no pairs of their own: their content hardly ever comes twice.
 func (k *kind) heldOut(phrase string, c filling) bool {
@@ -95,7 +109,7 @@ func phrasings(block string) []phrasing {
 	}
 	if len(out) >= 6 { // a kind of few phrasings keeps them all for training
 		for i := range out {
-			out[i].held = out[i].held || i > 0 && hash(out[i].text)%heldPhrasing == 0
+			out[i].held = out[i].held || i > 0 && hash(key(out[i].text))%heldPhrasing == 0
 		}
 	}
 	return out

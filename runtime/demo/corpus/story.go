@@ -12,6 +12,7 @@ var (
 	girls    = strings.Fields("Anna Lily Emma Mia Nora Ella Rosa Lucy Ida Clara Eva Ruth Jane Mary Kate")
 	pets     = strings.Fields("cat dog rabbit hen duck goat pony mouse frog turtle")
 	petNames = strings.Fields("Spot Rex Molly Bella Fluffy Rusty Coco Pepper Ginger Smoky Buddy Daisy Lucky Snowy Bingo")
+	objects  = strings.Fields("apple plate spoon knife bottle clock key phone rope ladder basket candle flag flute guitar piano mirror pillow blanket broom bucket hammer wheel stone shell feather coin stamp map letter card puzzle robot sword crown shield mask wand cake pear sock shoe boot glove belt tie shirt dress jacket sweater")
 	toys     = strings.Fields("ball kite hat coat bike book cup boat car bag pencil lamp drum box scarf balloon umbrella chair doll ring")
 	sizes    = strings.Fields("big small new old nice")
 	places   = strings.Split("park|school|garden|kitchen|forest|shop|library|beach|market|zoo|barn|bedroom|village|town|river", "|")
@@ -19,9 +20,26 @@ var (
 	games    = strings.Split("playing chess|singing|reading|dancing|swimming|painting|running|cooking|riding a bike|fishing", "|")
 )
 
+// moreNames are for scenes alone, beside made-up ones: what is told there is copied, whoever it is about.
+var moreNames = strings.Fields("Bob Alice Sara Mike John Lisa David Laura Mark Sophie James Linda Robert Susan Daniel Karen Kevin Helen Brian Diana George Olivia Harry Julia Frank Martha Henry Amy Luke Zoe Noah Chloe Ethan Grace Liam Hannah Oliver Amelia Jacob Isla Lucas Freya Arthur Alma Omar Fatima Ali Aisha Ivan Olga Igor Yuki Kenji Mei Wei Raj Priya Carlos Maria Juan Ana Pedro Hans Greta Klaus Heidi Pierre Marie Luca Giulia Sven Astrid Nils Ingrid")
+
+// aName is a name: of the tales, another, or made up.
+func aName(r *rand.Rand) string {
+	switch r.IntN(6) {
+	case 0, 1:
+		return pick(r, moreNames)
+	case 2:
+		return capital(fakeWord(r))
+	}
+	return pick(r, names)
+}
+
 func twoNames(r *rand.Rand) (string, string) {
-	i := r.IntN(len(names))
-	return names[i], names[(i+1+r.IntN(len(names)-1))%len(names)]
+	n, m := aName(r), aName(r)
+	for n == m {
+		m = aName(r)
+	}
+	return n, m
 }
 
 func pronoun(name string) string {
@@ -87,6 +105,13 @@ func sceneKinds() []*kind {
 			Tell me who is in the {p}.
 			Who do you find in the {p}?
 			What is the name of the person in the {p}?`},
+		{"thing-where", "The {w} is {p}.", `
+			Where is the {w} [now|]?
+			Where [can I find|do I find|do you find] the {w}?
+			In [what|which] place is the {w}?
+			[Tell me|Do you know] where the {w} is.
+			[What|Which] place is the {w} [at|in]?
+			Where did the {w} [sit|lie|stand]?`},
 		{"went", "{n} went to the {p}.", `
 			Where did {n} go?
 			To [what|which] place did {n} go?
@@ -153,7 +178,7 @@ func sceneKinds() []*kind {
 			Which of the two is younger?
 			{n} or {m}: who is younger?
 			!Of {n} and {m}, who is younger?`},
-		{"has-now", "{m} has the {o} now.", `
+		{"has-now", "{m} has the {o}.", `
 			Who has the {o} now?
 			Who has the {o} in the end?
 			Where is the {o} now?
@@ -163,17 +188,24 @@ func sceneKinds() []*kind {
 			Whose is the {o} now?`},
 		{"unsaid", "The story does not say.", `
 			Where is {m}?
+			Where [did {m} go|was {m} yesterday|is {m} now]?
 			How old is {m}?
-			What does {m} like?
-			What does {m} have?
-			What is the name of {m}'s brother?
+			What [is it that|] does {m} like?
+			What does {m} [have|own|need|want]?
+			What colour is {m}'s [ball|kite|hat|bike|car|coat]?
+			[What is|What's|Tell me|Do you know] the name of {m}'s [brother|cat|dog|sister|friend|pet]?
 			Who is {m}?
 			What colour is {n}'s hair?
-			Where was {n} born?
-			What did {n} eat yesterday?
+			What colour are {n}'s eyes?
+			[Where|When] was {n} born?
+			When is {n}'s birthday?
+			What did {n} [eat|drink|buy|see|say|read|write|sing|cook|sell|lose] [yesterday|this morning|last night|last week|today|on Monday|]?
+			What [will|did|can] {n} do [tomorrow|yesterday|now|next]?
 			How tall is {n}?
-			What is the name of {n}'s mother?
-			Does {n} have a sister?`},
+			[What is|What's|Tell me|Do you know] the name of {n}'s [mother|father|teacher|sister|brother|friend|school]?
+			Does {n} have a [sister|brother|sofa|house|teacher|boat]?
+			Why is {n} [sad|happy|tired|late|angry]?
+			Who is {n}'s [friend|teacher|mother]?`},
 	} {
 		k := newKind("scene-"+s.name, 0, s.answer, s.block)
 		sceneAsks[s.name] = k
@@ -184,10 +216,14 @@ func sceneKinds() []*kind {
 
 // scene makes a few sentences about one to three people, each with facts that can be asked.
 func scene(r *rand.Rand) []fact {
-	people := slices.Clone(names)
-	r.Shuffle(len(people), func(i, j int) { people[i], people[j] = people[j], people[i] })
-	people = people[:1+r.IntN(3)]
-	things, cols, spots, eats := slices.Clone(toys), slices.Clone(colours), slices.Clone(places), slices.Concat(foods, games)
+	people := []string{aName(r)}
+	for range r.IntN(3) {
+		if n := aName(r); !slices.Contains(people, n) {
+			people = append(people, n)
+		}
+	}
+	known := func(n string) bool { return slices.Contains(names, n) } // and so is whether it is a she
+	things, cols, spots, eats := slices.Concat(toys, objects), slices.Clone(colours), slices.Clone(places), slices.Concat(foods, games)
 	for _, s := range [][]string{things, cols, spots, eats} {
 		r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 	}
@@ -199,6 +235,13 @@ func scene(r *rand.Rand) []fact {
 	// The same attribute goes to everybody, so that the answer hangs on the name; then some for single persons.
 	var out []fact
 	shared := r.IntN(6)
+	if r.IntN(5) == 0 { // who is older takes practice
+		shared = 4
+		if len(people) != 2 {
+			n, m := twoNames(r)
+			people = []string{n, m}
+		}
+	}
 	for i, n := range people {
 		attributes := []int{shared}
 		for range r.IntN(3) {
@@ -208,7 +251,7 @@ func scene(r *rand.Rand) []fact {
 		}
 		for j, at := range attributes {
 			who := n
-			if j > 0 && r.IntN(2) == 0 {
+			if j > 0 && known(n) && r.IntN(2) == 0 {
 				who = capital(pronoun(n))
 			}
 			switch at {
@@ -278,11 +321,14 @@ func scene(r *rand.Rand) []fact {
 		}
 		out = append(out, fact{fmt.Sprintf(say, n, m, o), []string{"has-now"}, filling{"n": n, "m": m, "o": o}})
 	}
-	present := filling{"n": people[0], "m": ""}
-	for _, n := range names {
-		if !slices.Contains(people, n) && (present["m"] == "" || r.IntN(3) == 0) {
-			present["m"] = n
-		}
+	if r.IntN(4) == 0 { // something lies somewhere
+		w := pick(r, slices.Concat(animals[3:], things[4:20]))
+		p := pick(r, []string{"on", "under", "in", "behind", "beside", "in front of"}) + " the " + pick(r, []string{"table", "chair", "bed", "tree", "box", "house", "mat", "sofa", "car", "basket", "wall", "roof", "bush", "cupboard", "fence", "lake", "rug", "bench", "stone", "grass", "door"})
+		out = append(out, fact{fmt.Sprintf("The %s %s %s.", w, pick(r, []string{"is", "sat", "sits", "lies", "stands", "was"}), p), []string{"thing-where"}, filling{"w": w, "p": p}})
+	}
+	present := filling{"n": people[0], "m": aName(r)}
+	for slices.Contains(people, present["m"]) {
+		present["m"] = aName(r)
 	}
 	for i, f := range out { // "what does Tom have" needs one answer
 		alsoHas := slices.ContainsFunc(out, func(g fact) bool {
@@ -298,7 +344,7 @@ func scene(r *rand.Rand) []fact {
 // storyKinds are questions about scenes, and requests for a tale, which is made up anew each time.
 func storyKinds() []*kind {
 	out := sceneKinds()
-	topics := slices.Concat(pets, strings.Fields("bird fox bear lion elephant owl fish"))
+	topics := slices.Concat(pets, strings.Fields("bird fox bear lion elephant owl fish dragon robot monster king queen prince princess wizard witch giant pirate knight tree star ship train car ghost unicorn snail bee ant spider wolf horse cow pig sheep kitten puppy teddy dinosaur penguin whale tiger monkey hamster squirrel clown farmer baker"))
 	about := newKind("tale-about", 1.5, "{answer}", `
 		[Tell|Tell me|Tell us|Give me|Write|Make up|Invent] a [short|little|nice|] story about {t}[.|, please.|]
 		[Can you|Could you|Please|Will you] tell [me|us] a [short|little|] story about {t}[.|?]
@@ -309,11 +355,30 @@ func storyKinds() []*kind {
 		Once upon a time there was {t}.
 		!Let me hear a tale about {t}.
 	`).drawn(func(r *rand.Rand) filling {
-		if r.IntN(3) == 0 {
+		switch r.IntN(8) {
+		case 0, 1:
 			n := pick(r, names)
 			return filling{"t": n, "answer": tale(r, n, "")}
+		case 2:
+			n, pet := pick(r, names), pick(r, pets)
+			t := pick(r, []string{n + " and a " + pet, n + " and the " + pet, n + "'s " + pet})
+			return filling{"t": t, "answer": petTale(r, n, pet)}
+		case 3:
+			n, pet := pick(r, names), pick(r, pets)
+			t := "a boy and his " + pet
+			if pronoun(n) == "she" {
+				t = "a girl and her " + pet
+			}
+			return filling{"t": t, "answer": petTale(r, n, pet)}
+		case 4:
+			n := pick(r, names)
+			t := map[string]string{"he": "a boy", "she": "a girl"}[pronoun(n)]
+			return filling{"t": t, "answer": tale(r, n, "")}
 		}
 		t := pick(r, topics)
+		if r.IntN(6) == 0 {
+			t = strings.ToLower(fakeWord(r))
+		}
 		return filling{"t": a(t), "answer": tale(r, "", t)}
 	})
 	any := newKind("tale", 1.5, "{answer}", `
@@ -371,7 +436,6 @@ func tale(r *rand.Rand, child, animal string) string {
 			fmt.Sprintf("The %s knew the way, and they walked home together.", friend),
 			fmt.Sprintf("Then they ate %s and were happy.", f)}, " ")
 	}
-	pet, name := pick(r, pets), pick(r, petNames)
 	he := pronoun(child)
 	his := map[string]string{"he": "his", "she": "her"}[he]
 	friend := pick(r, names)
@@ -388,13 +452,7 @@ func tale(r *rand.Rand, child, animal string) string {
 			fmt.Sprintf("They found the %s %s under a tree.", c, o),
 			fmt.Sprintf("%s said thank you, and they ate %s together.", child, f)}, " ")
 	case 1:
-		return strings.Join([]string{
-			fmt.Sprintf("%s had a %s called %s.", child, pet, name),
-			fmt.Sprintf("Every morning %s and %s went to the %s.", child, name, p),
-			fmt.Sprintf("One %s day %s ran away.", weather, name),
-			fmt.Sprintf("%s looked everywhere and called, \"%s, come back!\"", child, name),
-			fmt.Sprintf("In the evening the %s sat at the door and was hungry.", pet),
-			fmt.Sprintf("%s gave it some %s, and both were happy.", child, f)}, " ")
+		return petTale(r, child, pick(r, pets))
 	case 2:
 		return strings.Join([]string{
 			fmt.Sprintf("It was a %s day, and %s went to the %s.", weather, child, p),
@@ -409,4 +467,17 @@ func tale(r *rand.Rand, child, animal string) string {
 		fmt.Sprintf("%s was happy, because %s old %s was %s and broken.", capital(he), his, o, c2),
 		fmt.Sprintf("They went to the %s and ate %s.", p, f),
 		fmt.Sprintf("In the evening %s sat beside the %s and slept.", child, o), end}, " ")
+}
+
+// petTale is the tale of a child and an animal that runs away.
+func petTale(r *rand.Rand, child, pet string) string {
+	name, p, f := pick(r, petNames), pick(r, places), pick(r, foods)
+	weather := pick(r, []string{"sunny", "warm", "rainy", "cold", "windy"})
+	return strings.Join([]string{
+		fmt.Sprintf("%s had a %s called %s.", child, pet, name),
+		fmt.Sprintf("Every morning %s and %s went to the %s.", child, name, p),
+		fmt.Sprintf("One %s day %s ran away.", weather, name),
+		fmt.Sprintf("%s looked everywhere and called, \"%s, come back!\"", child, name),
+		fmt.Sprintf("In the evening the %s sat at the door and was hungry.", pet),
+		fmt.Sprintf("%s gave it some %s, and both were happy.", child, f)}, " ")
 }

@@ -33,7 +33,7 @@ func unknownDraw(person, thing, place, name, make, of []string) func(r *rand.Ran
 		return filling{
 			"person": pick(r, person), "thing": pick(r, thing), "place": pick(r, place), "name": pick(r, name),
 			"make": pick(r, make), "of": pick(r, of), "where": pick(r, countriesOf), "word": pick(r, []string{"hello", "thank you", "good morning", "cat", "water", "this", "love", "bread"}),
-			"year": itoa(1200 + r.IntN(850)), "fake": fakeWord(r), "fake2": fakeWord(r), "fake3": fakeWord(r), "opp": pick(r, noOpposite), "n": pick(r, names),
+			"year": itoa(1200 + r.IntN(850)), "fake": fakeWord(r), "fake2": fakeWord(r), "fake3": fakeWord(r), "opp": pick(r, noOpposite), "n": aName(r), "m": aName(r), "a": itoa(1 + r.IntN(60)), "b": itoa(2 + r.IntN(9)), "two": numberWord(2 + r.IntN(4)),
 		}
 	}
 }

@@ -223,6 +223,61 @@ increase|decrease
 start|stop
 accept|refuse
 build|destroy
+warm|cool
+boy|girl
+man|woman
+king|queen
+mother|father
+brother|sister
+son|daughter
+uncle|aunt
+husband|wife
+male|female
+truth|lie
+success|failure
+victory|defeat
+birth|death
+hello|goodbye
+entrance|exit
+attack|defend
+lost|found
+dawn|dusk
+guilty|innocent
+honest|dishonest
+lucky|unlucky
+healthy|sick
+ill>healthy
+fat>thin
+large>small
+little>big
+huge|tiny
+quick>slow
+nice|nasty
+bright>dark
+simple|complicated
+correct>wrong
+noisy>quiet
+silent>loud
+angry|calm
+lazy|hard-working
+tight|loose
+straight|crooked
+solid|liquid
+modern|ancient
+public|private
+rare|common
+minimum|maximum
+positive|negative
+plus|minus
+odd|even
+past|future
+yesterday|tomorrow
+here|there
+often|seldom
+everybody|nobody
+with|without
+buyer|seller
+teacher|student
 `
 
 // coloured: a thing with its article, its colour.
@@ -295,7 +350,139 @@ a flamingo|pink
 a pig|pink
 a sunflower|yellow
 a chick|yellow
+an apple|red
+a horse|brown
+a bear|brown
+a zebra|black and white
+a panda|black and white
+a penguin|black and white
+a tiger|orange
+a lion|yellow
+the Earth|blue
+coffee|brown
+bread|brown
+corn|yellow
+cheese|yellow
+an egg|white
+a ghost|white
+a cloud|white
+a pear|green
+a cabbage|green
+an avocado|green
+broccoli|green
+spinach|green
+a ruby|red
+an emerald|green
+a sapphire|blue
+wood|brown
+a ladybird|red
+a lobster|red
+a school bus|yellow
+wool|white
+a tooth|white
+a dolphin|grey
+a rhino|grey
+a wolf|grey
+a goose|white
+a tomato plant|green
 `
+
+// manyColoured are things without a colour of their own.
+const manyColoured = `a car,a house,a book,a ball,a shirt,a flower,a bird,a dog,a cat,a hat,a pencil,a balloon,a door,a bag,a dress,a bicycle,a chair,a pen,a cup,a rabbit,a butterfly,a fish,a flag,a T-shirt,a kite,a coat,a bus,a table,a shoe,hair,paint`
+
+// languages: country, what people speak there.
+const languages = `
+France|French
+Germany|German
+Austria|German
+Spain|Spanish
+Mexico|Spanish
+Argentina|Spanish
+Chile|Spanish
+Peru|Spanish
+Cuba|Spanish
+Colombia|Spanish
+Italy|Italian
+Portugal|Portuguese
+Brazil|Portuguese
+England|English
+the United States|English
+the United Kingdom|English
+Australia|English
+Japan|Japanese
+China|Chinese
+Russia|Russian
+Greece|Greek
+Turkey|Turkish
+Poland|Polish
+Hungary|Hungarian
+Sweden|Swedish
+Norway|Norwegian
+Denmark|Danish
+Finland|Finnish
+the Netherlands|Dutch
+Iceland|Icelandic
+Vietnam|Vietnamese
+Thailand|Thai
+South Korea|Korean
+Egypt|Arabic
+Saudi Arabia|Arabic
+Iraq|Arabic
+Iran|Persian
+Ukraine|Ukrainian
+the Czech Republic|Czech
+Romania|Romanian
+Bulgaria|Bulgarian
+`
+
+// eaten: animal, what it eats; drunk: animal, what it drinks.
+const (
+	eaten = `
+cow|grass
+horse|grass and hay
+sheep|grass
+goat|grass and leaves
+rabbit|carrots and grass
+monkey|bananas
+cat|fish and mice
+dog|meat
+mouse|cheese and corn
+bird|seeds and worms
+squirrel|nuts
+panda|bamboo
+lion|meat
+tiger|meat
+wolf|meat
+frog|flies
+bear|fish and honey
+pig|almost everything
+elephant|leaves and grass
+giraffe|leaves
+owl|mice
+hen|corn
+duck|plants and worms
+snake|mice
+shark|fish
+penguin|fish
+spider|flies
+deer|leaves and grass
+camel|plants
+`
+	drunk = `
+cat|milk
+dog|water
+cow|water
+horse|water
+bird|water
+lion|water
+elephant|water
+sheep|water
+bee|nectar
+calf|milk
+camel|a lot of water
+mouse|water
+`
+)
 
 // animals: name, sound, legs, baby, home. '-' where the world has no such fact.
 const animals = `
@@ -317,14 +504,14 @@ wolf|awoo|4|-|in the forest
 donkey|hee-haw|4|-|in a barn
 crow|caw|2|-|in a nest
 turkey|gobble|2|-|-
-goat|-|4|kid|on a mountain
+goat|meh|4|kid|on a mountain
 bear|grr|4|-|in a cave
 kangaroo|-|2|joey|in Australia
 swan|-|2|cygnet|on a lake
 goose|honk|2|gosling|-
 deer|-|4|fawn|in the woods
-rabbit|-|4|-|in a burrow
-fox|-|4|-|in a den
+rabbit|-|4|bunny|in a burrow
+fox|yip|4|cub|in a den
 spider|-|8|-|in a web
 ant|-|6|-|in an ant hill
 fish|-|0|-|in the water
@@ -332,11 +519,35 @@ whale|-|0|-|in the sea
 shark|-|0|-|in the ocean
 penguin|-|2|-|on the ice
 camel|-|4|-|in the desert
-monkey|-|2|-|in the jungle
+monkey|ooh ooh|2|-|in the jungle
 butterfly|-|6|caterpillar|-
 worm|-|0|-|in the soil
-elephant|-|4|-|in Africa
-tiger|-|4|-|in India
+elephant|toot|4|calf|in Africa
+tiger|roar|4|cub|in India
+chicken|cluck|2|chick|in a coop
+rooster|cock-a-doodle-doo|2|chick|on a farm
+bird|tweet|2|chick|in a nest
+parrot|hello|2|-|in the jungle
+pigeon|coo|2|-|in the city
+eagle|-|2|eaglet|in the mountains
+ostrich|-|2|-|in Africa
+zebra|-|4|foal|on the savanna
+giraffe|-|4|calf|in Africa
+panda|-|4|cub|in China
+squirrel|-|4|-|in a tree
+hamster|-|4|-|in a cage
+crocodile|-|4|-|in the river
+turtle|-|4|-|in the water
+lizard|-|4|-|among the stones
+dolphin|click|0|calf|in the sea
+seal|-|0|pup|on the ice
+snail|-|0|-|in the garden
+beetle|-|6|-|in the forest
+fly|buzz|6|maggot|-
+ladybird|-|6|-|in the garden
+grasshopper|chirp|6|-|in the grass
+crab|-|10|-|on the beach
+bat|-|2|-|in a cave
 `
 
 // abilities: animal, then what it can do, then what it cannot.
@@ -357,7 +568,7 @@ rabbit|hop,dig,run|fly,sing
 whale|swim,dive|walk,fly
 `
 
-// kinds: thing, what it is, with its article.
+// kindsOf: thing, what it is, with its article; a thing with '=' takes no article.
 const kindsOf = `
 apple|a fruit
 banana|a fruit
@@ -420,6 +631,75 @@ flute|a musical instrument
 doctor|a person
 teacher|a person
 baker|a person
+farmer|a person
+whale|an animal
+dolphin|an animal
+bat|an animal
+sheep|an animal
+pig|an animal
+mouse|an animal
+wolf|an animal
+fox|an animal
+bear|an animal
+tiger|an animal
+monkey|an animal
+snake|an animal
+frog|an animal
+turtle|an animal
+goat|an animal
+zebra|an animal
+giraffe|an animal
+hen|a bird
+swan|a bird
+goose|a bird
+parrot|a bird
+pigeon|a bird
+spider|an animal
+beetle|an insect
+grape|a fruit
+peach|a fruit
+tomato|a vegetable
+bean|a vegetable
+ship|a vehicle
+plane|a vehicle
+truck|a vehicle
+sofa|a piece of furniture
+dress|a piece of clothing
+shoe|a piece of clothing
+guitar|a musical instrument
+trumpet|a musical instrument
+=water|a drink
+=milk|a drink
+=tea|a drink
+=juice|a drink
+=bread|a food
+=cheese|a food
+=soup|a food
+=cake|a food
+=gold|a metal
+=silver|a metal
+=iron|a metal
+=copper|a metal
+=football|a game
+=chess|a game
+=Monday|a day
+=Tuesday|a day
+=Wednesday|a day
+=Thursday|a day
+=Friday|a day
+=Saturday|a day
+=Sunday|a day
+=January|a month
+=April|a month
+=July|a month
+=October|a month
+=winter|a season
+=spring|a season
+=summer|a season
+=autumn|a season
+=Europe|a continent
+=Africa|a continent
+=Asia|a continent
 `
 
 // bySize and bySpeed are rankings, least first; any two of a ranking can be compared.
@@ -490,6 +770,21 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// plural is the plural of a noun of this world.
+func plural(noun string) string {
+	if p, ok := map[string]string{"mouse": "mice", "wolf": "wolves", "goose": "geese", "sheep": "sheep", "deer": "deer", "fish": "fish",
+		"calf": "calves", "person": "people", "man": "men", "woman": "women", "child": "children"}[noun]; ok {
+		return p
+	}
+	switch {
+	case strings.HasSuffix(noun, "y") && !strings.ContainsAny(noun[len(noun)-2:len(noun)-1], "aeo"):
+		return noun[:len(noun)-1] + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"):
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // list joins words as "a, b and c".
