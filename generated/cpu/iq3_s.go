@@ -55,11 +55,11 @@ func dequantizeIQ3S(dst []float32, src []byte) {
 				ys[8*l] = scale * float32((2*int32(idx0&7)+1)*(1-2*int32(signs0&1)))
 				ys[8*l+1] = scale * float32((2*int32(idx0>>3&7)+1)*(1-2*int32(signs0>>1&1)))
 				ys[8*l+2] = scale * float32((2*int32(idx0>>6&7)+1)*(1-2*int32(signs0>>2&1)))
-				ys[8*l+3] = scale * float32((2*int32(idx0>>9)+1)*(1-2*int32(signs0>>3&1)))
+				ys[8*l+3] = scale * float32((2*int32(idx0>>9&7)+1)*(1-2*int32(signs0>>3&1)))
 				ys[8*l+4] = scale * float32((2*int32(idx1&7)+1)*(1-2*int32(signs0>>4&1)))
 				ys[8*l+5] = scale * float32((2*int32(idx1>>3&7)+1)*(1-2*int32(signs0>>5&1)))
 				ys[8*l+6] = scale * float32((2*int32(idx1>>6&7)+1)*(1-2*int32(signs0>>6&1)))
-				ys[8*l+7] = scale * float32((2*int32(idx1>>9)+1)*(1-2*int32(signs0>>7)))
+				ys[8*l+7] = scale * float32((2*int32(idx1>>9&7)+1)*(1-2*int32(signs0>>7)))
 			}
 		}
 	}
@@ -90,11 +90,11 @@ func dotF32IQ3S(w []byte, x []float32) float32 {
 				sum0 += scale * float32((2*int32(idx0&7)+1)*(1-2*int32(signs0&1))) * xs[8*l]
 				sum1 += scale * float32((2*int32(idx0>>3&7)+1)*(1-2*int32(signs0>>1&1))) * xs[8*l+1]
 				sum2 += scale * float32((2*int32(idx0>>6&7)+1)*(1-2*int32(signs0>>2&1))) * xs[8*l+2]
-				sum3 += scale * float32((2*int32(idx0>>9)+1)*(1-2*int32(signs0>>3&1))) * xs[8*l+3]
+				sum3 += scale * float32((2*int32(idx0>>9&7)+1)*(1-2*int32(signs0>>3&1))) * xs[8*l+3]
 				sum0 += scale * float32((2*int32(idx1&7)+1)*(1-2*int32(signs0>>4&1))) * xs[8*l+4]
 				sum1 += scale * float32((2*int32(idx1>>3&7)+1)*(1-2*int32(signs0>>5&1))) * xs[8*l+5]
 				sum2 += scale * float32((2*int32(idx1>>6&7)+1)*(1-2*int32(signs0>>6&1))) * xs[8*l+6]
-				sum3 += scale * float32((2*int32(idx1>>9)+1)*(1-2*int32(signs0>>7))) * xs[8*l+7]
+				sum3 += scale * float32((2*int32(idx1>>9&7)+1)*(1-2*int32(signs0>>7))) * xs[8*l+7]
 			}
 		}
 		acc += float64((sum0 + sum1) + (sum2 + sum3))
@@ -127,11 +127,11 @@ func dotQ8IQ3S(w, x []byte) float32 {
 				dot += ((2*int32(idx0&7) + 1) * (1 - 2*int32(signs0&1))) * int32(int8(xs[8*l]))
 				dot += ((2*int32(idx0>>3&7) + 1) * (1 - 2*int32(signs0>>1&1))) * int32(int8(xs[8*l+1]))
 				dot += ((2*int32(idx0>>6&7) + 1) * (1 - 2*int32(signs0>>2&1))) * int32(int8(xs[8*l+2]))
-				dot += ((2*int32(idx0>>9) + 1) * (1 - 2*int32(signs0>>3&1))) * int32(int8(xs[8*l+3]))
+				dot += ((2*int32(idx0>>9&7) + 1) * (1 - 2*int32(signs0>>3&1))) * int32(int8(xs[8*l+3]))
 				dot += ((2*int32(idx1&7) + 1) * (1 - 2*int32(signs0>>4&1))) * int32(int8(xs[8*l+4]))
 				dot += ((2*int32(idx1>>3&7) + 1) * (1 - 2*int32(signs0>>5&1))) * int32(int8(xs[8*l+5]))
 				dot += ((2*int32(idx1>>6&7) + 1) * (1 - 2*int32(signs0>>6&1))) * int32(int8(xs[8*l+6]))
-				dot += ((2*int32(idx1>>9) + 1) * (1 - 2*int32(signs0>>7))) * int32(int8(xs[8*l+7]))
+				dot += ((2*int32(idx1>>9&7) + 1) * (1 - 2*int32(signs0>>7))) * int32(int8(xs[8*l+7]))
 			}
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[40*ib:])) * (scale * float32(dot))
 		}

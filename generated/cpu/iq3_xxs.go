@@ -51,11 +51,11 @@ func dequantizeIQ3XXS(dst []float32, src []byte) {
 				ys[8*l] = scale * float32(int32(iq3XxsLevels[idx0&7])*(1-2*int32(sg&1)))
 				ys[8*l+1] = scale * float32(int32(iq3XxsLevels[idx0>>3&7])*(1-2*int32(sg>>1&1)))
 				ys[8*l+2] = scale * float32(int32(iq3XxsLevels[idx0>>6&7])*(1-2*int32(sg>>2&1)))
-				ys[8*l+3] = scale * float32(int32(iq3XxsLevels[idx0>>9])*(1-2*int32(sg>>3&1)))
+				ys[8*l+3] = scale * float32(int32(iq3XxsLevels[idx0>>9&7])*(1-2*int32(sg>>3&1)))
 				ys[8*l+4] = scale * float32(int32(iq3XxsLevels[idx1&7])*(1-2*int32(sg>>4&1)))
 				ys[8*l+5] = scale * float32(int32(iq3XxsLevels[idx1>>3&7])*(1-2*int32(sg>>5&1)))
 				ys[8*l+6] = scale * float32(int32(iq3XxsLevels[idx1>>6&7])*(1-2*int32(sg>>6&1)))
-				ys[8*l+7] = scale * float32(int32(iq3XxsLevels[idx1>>9])*(1-2*int32(sg>>7)))
+				ys[8*l+7] = scale * float32(int32(iq3XxsLevels[idx1>>9&7])*(1-2*int32(sg>>7)))
 			}
 		}
 	}
@@ -84,11 +84,11 @@ func dotF32IQ3XXS(w []byte, x []float32) float32 {
 				sum0 += scale * float32(int32(iq3XxsLevels[idx0&7])*(1-2*int32(sg&1))) * xs[8*l]
 				sum1 += scale * float32(int32(iq3XxsLevels[idx0>>3&7])*(1-2*int32(sg>>1&1))) * xs[8*l+1]
 				sum2 += scale * float32(int32(iq3XxsLevels[idx0>>6&7])*(1-2*int32(sg>>2&1))) * xs[8*l+2]
-				sum3 += scale * float32(int32(iq3XxsLevels[idx0>>9])*(1-2*int32(sg>>3&1))) * xs[8*l+3]
+				sum3 += scale * float32(int32(iq3XxsLevels[idx0>>9&7])*(1-2*int32(sg>>3&1))) * xs[8*l+3]
 				sum0 += scale * float32(int32(iq3XxsLevels[idx1&7])*(1-2*int32(sg>>4&1))) * xs[8*l+4]
 				sum1 += scale * float32(int32(iq3XxsLevels[idx1>>3&7])*(1-2*int32(sg>>5&1))) * xs[8*l+5]
 				sum2 += scale * float32(int32(iq3XxsLevels[idx1>>6&7])*(1-2*int32(sg>>6&1))) * xs[8*l+6]
-				sum3 += scale * float32(int32(iq3XxsLevels[idx1>>9])*(1-2*int32(sg>>7))) * xs[8*l+7]
+				sum3 += scale * float32(int32(iq3XxsLevels[idx1>>9&7])*(1-2*int32(sg>>7))) * xs[8*l+7]
 			}
 		}
 		acc += float64((sum0 + sum1) + (sum2 + sum3))
@@ -119,11 +119,11 @@ func dotQ8IQ3XXS(w, x []byte) float32 {
 				dot += (int32(iq3XxsLevels[idx0&7]) * (1 - 2*int32(sg&1))) * int32(int8(xs[8*l]))
 				dot += (int32(iq3XxsLevels[idx0>>3&7]) * (1 - 2*int32(sg>>1&1))) * int32(int8(xs[8*l+1]))
 				dot += (int32(iq3XxsLevels[idx0>>6&7]) * (1 - 2*int32(sg>>2&1))) * int32(int8(xs[8*l+2]))
-				dot += (int32(iq3XxsLevels[idx0>>9]) * (1 - 2*int32(sg>>3&1))) * int32(int8(xs[8*l+3]))
+				dot += (int32(iq3XxsLevels[idx0>>9&7]) * (1 - 2*int32(sg>>3&1))) * int32(int8(xs[8*l+3]))
 				dot += (int32(iq3XxsLevels[idx1&7]) * (1 - 2*int32(sg>>4&1))) * int32(int8(xs[8*l+4]))
 				dot += (int32(iq3XxsLevels[idx1>>3&7]) * (1 - 2*int32(sg>>5&1))) * int32(int8(xs[8*l+5]))
 				dot += (int32(iq3XxsLevels[idx1>>6&7]) * (1 - 2*int32(sg>>6&1))) * int32(int8(xs[8*l+6]))
-				dot += (int32(iq3XxsLevels[idx1>>9]) * (1 - 2*int32(sg>>7))) * int32(int8(xs[8*l+7]))
+				dot += (int32(iq3XxsLevels[idx1>>9&7]) * (1 - 2*int32(sg>>7))) * int32(int8(xs[8*l+7]))
 			}
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[40*ib:])) * (scale * float32(dot))
 		}

@@ -52,7 +52,7 @@ func dequantizeTQ1_0(dst []float32, src []byte) {
 				y[m+32] = d * float32(int32(b_>>2&3)-1)
 				y[m+64] = d * float32(int32(b_>>4&3)-1)
 				y[m+96] = d * float32(int32(b_>>6&3)-1)
-				y[m+128] = d * float32(int32(b_>>8)-1)
+				y[m+128] = d * float32(int32(b_>>8&3)-1)
 			}
 		}
 		{ // elements 160..239
@@ -63,7 +63,7 @@ func dequantizeTQ1_0(dst []float32, src []byte) {
 				y[m+176] = d * float32(int32(b_>>2&3)-1)
 				y[m+192] = d * float32(int32(b_>>4&3)-1)
 				y[m+208] = d * float32(int32(b_>>6&3)-1)
-				y[m+224] = d * float32(int32(b_>>8)-1)
+				y[m+224] = d * float32(int32(b_>>8&3)-1)
 			}
 		}
 		{ // elements 240..255
@@ -96,7 +96,7 @@ func dotF32TQ1_0(w []byte, x []float32) float32 {
 				sum1 += d * float32(int32(b_>>2&3)-1) * x[m+32]
 				sum2 += d * float32(int32(b_>>4&3)-1) * x[m+64]
 				sum3 += d * float32(int32(b_>>6&3)-1) * x[m+96]
-				sum0 += d * float32(int32(b_>>8)-1) * x[m+128]
+				sum0 += d * float32(int32(b_>>8&3)-1) * x[m+128]
 			}
 		}
 		{ // elements 160..239
@@ -107,7 +107,7 @@ func dotF32TQ1_0(w []byte, x []float32) float32 {
 				sum1 += d * float32(int32(b_>>2&3)-1) * x[m+176]
 				sum2 += d * float32(int32(b_>>4&3)-1) * x[m+192]
 				sum3 += d * float32(int32(b_>>6&3)-1) * x[m+208]
-				sum0 += d * float32(int32(b_>>8)-1) * x[m+224]
+				sum0 += d * float32(int32(b_>>8&3)-1) * x[m+224]
 			}
 		}
 		{ // elements 240..255
@@ -142,7 +142,7 @@ func dotQ8TQ1_0(w, x []byte) float32 {
 				dot1 += (int32(b_>>2&3) - 1) * int32(int8(x[m+44]))
 				dot2 += (int32(b_>>4&3) - 1) * int32(int8(x[m+84]))
 				dot3 += (int32(b_>>6&3) - 1) * int32(int8(x[m+124]))
-				dot4 += (int32(b_>>8) - 1) * int32(int8(x[m+164]))
+				dot4 += (int32(b_>>8&3) - 1) * int32(int8(x[m+164]))
 			}
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[:])) * (d * float32(dot0))
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[40:])) * (d * float32(dot1))
@@ -159,7 +159,7 @@ func dotQ8TQ1_0(w, x []byte) float32 {
 				dot1 += (int32(b_>>2&3) - 1) * int32(int8(x[m+220]))
 				dot2 += (int32(b_>>4&3) - 1) * int32(int8(x[m+244]))
 				dot3 += (int32(b_>>6&3) - 1) * int32(int8(x[m+260]))
-				dot4 += (int32(b_>>8) - 1) * int32(int8(x[m+284]))
+				dot4 += (int32(b_>>8&3) - 1) * int32(int8(x[m+284]))
 			}
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[200:])) * (d * float32(dot0))
 			acc += numeric.F16(binary.LittleEndian.Uint16(x[200:])) * (d * float32(dot1))

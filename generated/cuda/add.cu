@@ -10,10 +10,10 @@
 // element
 // code: the baseline that every kernel is compiled for.
 constexpr long long add_element_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long add_element_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-constexpr long long add_element_MaxCols = 2147483391;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long add_element_MaxCols = 2147483647;
 MINFER_BOUNDS(add_element, {add_element_MinArch, add_element_MinCols, add_element_MaxCols});
 
 MINFER_KERNEL(add_element, 256, (const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int cols)) {

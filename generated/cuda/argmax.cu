@@ -11,14 +11,15 @@
 // block
 // code: the baseline that every kernel is compiled for.
 constexpr long long argmax_block_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long argmax_block_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-constexpr long long argmax_block_MaxCols = 2147483391;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead.
+constexpr long long argmax_block_MaxCols = 2147483392;
+// work: an empty axis is no launch.
 constexpr long long argmax_block_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-constexpr long long argmax_block_MaxRows = 2147483646;
+// grid: 2147483647 blocks in grid.x.
+constexpr long long argmax_block_MaxRows = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == argmax_block_MaxRows, "grid: 2147483647 blocks in grid.x");
 MINFER_BOUNDS(argmax_block, {argmax_block_MinArch, argmax_block_MinCols, argmax_block_MaxCols, argmax_block_MinRows, argmax_block_MaxRows});
 
 MINFER_KERNEL(argmax_block, 256, (const float* __restrict__ x, int* __restrict__ out, int cols)) {

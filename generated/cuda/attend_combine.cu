@@ -13,19 +13,20 @@
 // head
 // code: the baseline that every kernel is compiled for.
 constexpr long long attend_combine_head_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_combine_head_MinHeadDim = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 elems.
-constexpr long long attend_combine_head_MaxHeadDim = 2147483583;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 64 elems that a loop looks ahead.
+constexpr long long attend_combine_head_MaxHeadDim = 2147483584;
+// work: an empty axis is no launch.
 constexpr long long attend_combine_head_MinHeads = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 heads.
-constexpr long long attend_combine_head_MaxHeads = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long attend_combine_head_MaxHeads = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == attend_combine_head_MaxHeads, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long attend_combine_head_MinShares = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 shares.
-constexpr long long attend_combine_head_MaxShares = 2147483646;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 1 shares that a loop looks ahead.
+constexpr long long attend_combine_head_MaxShares = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long attend_combine_head_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long attend_combine_head_MaxTokens = 65535;

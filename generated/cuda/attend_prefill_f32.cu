@@ -20,24 +20,24 @@
 constexpr long long attend_prefill_f32_d128_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long attend_prefill_f32_d128_BlockBytes = 4;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d128_MinHeadDim = 1;
 // coverage: 128 elems.
 constexpr long long attend_prefill_f32_d128_MaxHeadDim = 128;
 static_assert(128ll * 1ll == attend_prefill_f32_d128_MaxHeadDim, "coverage: 128 elems");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d128_MinHeads = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long attend_prefill_f32_d128_MaxHeads = 65535;
 static_assert(65535ll * 1ll * 1ll == attend_prefill_f32_d128_MaxHeads, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d128_MinContext = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 positions.
-constexpr long long attend_prefill_f32_d128_MaxContext = 2147483615;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+constexpr long long attend_prefill_f32_d128_MaxContext = 2147483616;
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d128_MinTokens = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 8 tokens.
-constexpr long long attend_prefill_f32_d128_MaxTokens = 2147483639;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long attend_prefill_f32_d128_MaxTokens = 2147483647;
 MINFER_BOUNDS(attend_prefill_f32_d128, {attend_prefill_f32_d128_MinArch, attend_prefill_f32_d128_BlockBytes, attend_prefill_f32_d128_MinHeadDim, attend_prefill_f32_d128_MaxHeadDim, attend_prefill_f32_d128_MinHeads, attend_prefill_f32_d128_MaxHeads, attend_prefill_f32_d128_MinContext, attend_prefill_f32_d128_MaxContext, attend_prefill_f32_d128_MinTokens, attend_prefill_f32_d128_MaxTokens});
 
 MINFER_KERNEL(attend_prefill_f32_d128, 256, (const float* __restrict__ q, const uint8_t* __restrict__ k, const uint8_t* __restrict__ v, const int* __restrict__ positions, float* __restrict__ out, int tokens, int heads, int kv_heads, int head_dim, float scale)) {
@@ -111,24 +111,24 @@ MINFER_KERNEL(attend_prefill_f32_d128, 256, (const float* __restrict__ q, const 
 constexpr long long attend_prefill_f32_d256_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long attend_prefill_f32_d256_BlockBytes = 4;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d256_MinHeadDim = 1;
 // coverage: 256 elems.
 constexpr long long attend_prefill_f32_d256_MaxHeadDim = 256;
 static_assert(256ll * 1ll == attend_prefill_f32_d256_MaxHeadDim, "coverage: 256 elems");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d256_MinHeads = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long attend_prefill_f32_d256_MaxHeads = 65535;
 static_assert(65535ll * 1ll * 1ll == attend_prefill_f32_d256_MaxHeads, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d256_MinContext = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 positions.
-constexpr long long attend_prefill_f32_d256_MaxContext = 2147483615;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+constexpr long long attend_prefill_f32_d256_MaxContext = 2147483616;
+// work: an empty axis is no launch.
 constexpr long long attend_prefill_f32_d256_MinTokens = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 4 tokens.
-constexpr long long attend_prefill_f32_d256_MaxTokens = 2147483643;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long attend_prefill_f32_d256_MaxTokens = 2147483647;
 MINFER_BOUNDS(attend_prefill_f32_d256, {attend_prefill_f32_d256_MinArch, attend_prefill_f32_d256_BlockBytes, attend_prefill_f32_d256_MinHeadDim, attend_prefill_f32_d256_MaxHeadDim, attend_prefill_f32_d256_MinHeads, attend_prefill_f32_d256_MaxHeads, attend_prefill_f32_d256_MinContext, attend_prefill_f32_d256_MaxContext, attend_prefill_f32_d256_MinTokens, attend_prefill_f32_d256_MaxTokens});
 
 MINFER_KERNEL(attend_prefill_f32_d256, 128, (const float* __restrict__ q, const uint8_t* __restrict__ k, const uint8_t* __restrict__ v, const int* __restrict__ positions, float* __restrict__ out, int tokens, int heads, int kv_heads, int head_dim, float scale)) {

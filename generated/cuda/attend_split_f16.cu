@@ -22,25 +22,26 @@
 constexpr long long attend_split_f16_d128_g8_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long attend_split_f16_d128_g8_BlockBytes = 2;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d128_g8_MinHeadDim = 1;
 // coverage: 32 lanes * 4 slots.
 constexpr long long attend_split_f16_d128_g8_MaxHeadDim = 128;
 static_assert(32ll * 4ll * 1ll == attend_split_f16_d128_g8_MaxHeadDim, "coverage: 32 lanes * 4 slots");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d128_g8_MinGroup = 1;
 // coverage: 8 querys.
 constexpr long long attend_split_f16_d128_g8_MaxGroup = 8;
 static_assert(8ll * 1ll == attend_split_f16_d128_g8_MaxGroup, "coverage: 8 querys");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d128_g8_MinKvHeads = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 kv_heads.
-constexpr long long attend_split_f16_d128_g8_MaxKvHeads = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long attend_split_f16_d128_g8_MaxKvHeads = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == attend_split_f16_d128_g8_MaxKvHeads, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d128_g8_MinContext = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 4 positions.
-constexpr long long attend_split_f16_d128_g8_MaxContext = 2147483643;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead.
+constexpr long long attend_split_f16_d128_g8_MaxContext = 2147483644;
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d128_g8_MinTokens = 1;
 // grid: 65535 blocks in grid.z.
 constexpr long long attend_split_f16_d128_g8_MaxTokens = 65535;
@@ -135,25 +136,26 @@ MINFER_KERNEL(attend_split_f16_d128_g8, 128, (const float* __restrict__ q, const
 constexpr long long attend_split_f16_d256_g8_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long attend_split_f16_d256_g8_BlockBytes = 2;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d256_g8_MinHeadDim = 1;
 // coverage: 32 lanes * 8 slots.
 constexpr long long attend_split_f16_d256_g8_MaxHeadDim = 256;
 static_assert(32ll * 8ll * 1ll == attend_split_f16_d256_g8_MaxHeadDim, "coverage: 32 lanes * 8 slots");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d256_g8_MinGroup = 1;
 // coverage: 8 querys.
 constexpr long long attend_split_f16_d256_g8_MaxGroup = 8;
 static_assert(8ll * 1ll == attend_split_f16_d256_g8_MaxGroup, "coverage: 8 querys");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d256_g8_MinKvHeads = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 kv_heads.
-constexpr long long attend_split_f16_d256_g8_MaxKvHeads = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long attend_split_f16_d256_g8_MaxKvHeads = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == attend_split_f16_d256_g8_MaxKvHeads, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d256_g8_MinContext = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 2 positions.
-constexpr long long attend_split_f16_d256_g8_MaxContext = 2147483645;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 2 positions that a loop looks ahead.
+constexpr long long attend_split_f16_d256_g8_MaxContext = 2147483646;
+// work: an empty axis is no launch.
 constexpr long long attend_split_f16_d256_g8_MinTokens = 1;
 // grid: 65535 blocks in grid.z.
 constexpr long long attend_split_f16_d256_g8_MaxTokens = 65535;

@@ -15,17 +15,17 @@ constexpr long long embed_f16_file_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long embed_f16_file_BlockBytes = 2;
 static_assert(f16_file_x8::block_bytes == embed_f16_file_BlockBytes * f16_file_x8::block_elems / 1, "embed_f16_file reads blocks of another size");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_f16_file_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_f16_file_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_f16_file_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_f16_file_MinCols = 1;
+// work: at least one whole 8.
+constexpr long long embed_f16_file_MinCols = 8;
 // unit: a unit is 8 elements.
 constexpr long long embed_f16_file_ColsMultiple = 8;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_f16_file_MaxCols = 2147483583;
+// index: 2147483647, the largest 32-bit argument, in whole 8s.
+constexpr long long embed_f16_file_MaxCols = 2147483640;
 MINFER_BOUNDS(embed_f16_file, {embed_f16_file_MinArch, embed_f16_file_BlockBytes, embed_f16_file_MinTokens, embed_f16_file_MaxTokens, embed_f16_file_MinCols, embed_f16_file_ColsMultiple, embed_f16_file_MaxCols});
 
 MINFER_KERNEL(embed_f16_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {

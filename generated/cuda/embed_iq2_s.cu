@@ -20,15 +20,15 @@ constexpr long long embed_iq2_s_file_BlockBytes = 82;
 static_assert(iq2_s_file::block_bytes == embed_iq2_s_file_BlockBytes * iq2_s_file::block_elems / 256, "embed_iq2_s_file reads blocks of another size");
 // block: a row is whole iq2_s blocks.
 constexpr long long embed_iq2_s_file_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_iq2_s_file_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_iq2_s_file_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_iq2_s_file_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_iq2_s_file_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_iq2_s_file_MaxCols = 2147483583;
+// work: at least one whole 256.
+constexpr long long embed_iq2_s_file_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long embed_iq2_s_file_MaxCols = 2147483392;
 MINFER_BOUNDS(embed_iq2_s_file, {embed_iq2_s_file_MinArch, embed_iq2_s_file_BlockBytes, embed_iq2_s_file_ColsMultiple, embed_iq2_s_file_MinTokens, embed_iq2_s_file_MaxTokens, embed_iq2_s_file_MinCols, embed_iq2_s_file_MaxCols});
 
 MINFER_KERNEL(embed_iq2_s_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
@@ -57,15 +57,15 @@ constexpr long long embed_iq2_s_padded_BlockBytes = 96;
 static_assert(iq2_s_padded::block_bytes == embed_iq2_s_padded_BlockBytes * iq2_s_padded::block_elems / 256, "embed_iq2_s_padded reads blocks of another size");
 // block: a row is whole iq2_s blocks.
 constexpr long long embed_iq2_s_padded_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_iq2_s_padded_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_iq2_s_padded_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_iq2_s_padded_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_iq2_s_padded_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_iq2_s_padded_MaxCols = 2147483583;
+// work: at least one whole 256.
+constexpr long long embed_iq2_s_padded_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long embed_iq2_s_padded_MaxCols = 2147483392;
 MINFER_BOUNDS(embed_iq2_s_padded, {embed_iq2_s_padded_MinArch, embed_iq2_s_padded_BlockBytes, embed_iq2_s_padded_ColsMultiple, embed_iq2_s_padded_MinTokens, embed_iq2_s_padded_MaxTokens, embed_iq2_s_padded_MinCols, embed_iq2_s_padded_MaxCols});
 
 MINFER_KERNEL(embed_iq2_s_padded, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {

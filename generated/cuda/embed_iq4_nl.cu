@@ -20,15 +20,15 @@ constexpr long long embed_iq4_nl_file_BlockBytes = 18;
 static_assert(iq4_nl_file::block_bytes == embed_iq4_nl_file_BlockBytes * iq4_nl_file::block_elems / 32, "embed_iq4_nl_file reads blocks of another size");
 // block: a row is whole iq4_nl blocks.
 constexpr long long embed_iq4_nl_file_ColsMultiple = 32;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_iq4_nl_file_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_iq4_nl_file_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_iq4_nl_file_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_iq4_nl_file_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_iq4_nl_file_MaxCols = 2147483583;
+// work: at least one whole 32.
+constexpr long long embed_iq4_nl_file_MinCols = 32;
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long embed_iq4_nl_file_MaxCols = 2147483616;
 MINFER_BOUNDS(embed_iq4_nl_file, {embed_iq4_nl_file_MinArch, embed_iq4_nl_file_BlockBytes, embed_iq4_nl_file_ColsMultiple, embed_iq4_nl_file_MinTokens, embed_iq4_nl_file_MaxTokens, embed_iq4_nl_file_MinCols, embed_iq4_nl_file_MaxCols});
 
 MINFER_KERNEL(embed_iq4_nl_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
@@ -57,15 +57,15 @@ constexpr long long embed_iq4_nl_padded_BlockBytes = 32;
 static_assert(iq4_nl_padded::block_bytes == embed_iq4_nl_padded_BlockBytes * iq4_nl_padded::block_elems / 32, "embed_iq4_nl_padded reads blocks of another size");
 // block: a row is whole iq4_nl blocks.
 constexpr long long embed_iq4_nl_padded_ColsMultiple = 32;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_iq4_nl_padded_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_iq4_nl_padded_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_iq4_nl_padded_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_iq4_nl_padded_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_iq4_nl_padded_MaxCols = 2147483583;
+// work: at least one whole 32.
+constexpr long long embed_iq4_nl_padded_MinCols = 32;
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long embed_iq4_nl_padded_MaxCols = 2147483616;
 MINFER_BOUNDS(embed_iq4_nl_padded, {embed_iq4_nl_padded_MinArch, embed_iq4_nl_padded_BlockBytes, embed_iq4_nl_padded_ColsMultiple, embed_iq4_nl_padded_MinTokens, embed_iq4_nl_padded_MaxTokens, embed_iq4_nl_padded_MinCols, embed_iq4_nl_padded_MaxCols});
 
 MINFER_KERNEL(embed_iq4_nl_padded, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {

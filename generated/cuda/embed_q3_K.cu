@@ -20,15 +20,15 @@ constexpr long long embed_q3_K_file_BlockBytes = 110;
 static_assert(q3_K_file::block_bytes == embed_q3_K_file_BlockBytes * q3_K_file::block_elems / 256, "embed_q3_K_file reads blocks of another size");
 // block: a row is whole q3_K blocks.
 constexpr long long embed_q3_K_file_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_q3_K_file_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_q3_K_file_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_q3_K_file_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_q3_K_file_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_q3_K_file_MaxCols = 2147483583;
+// work: at least one whole 256.
+constexpr long long embed_q3_K_file_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long embed_q3_K_file_MaxCols = 2147483392;
 MINFER_BOUNDS(embed_q3_K_file, {embed_q3_K_file_MinArch, embed_q3_K_file_BlockBytes, embed_q3_K_file_ColsMultiple, embed_q3_K_file_MinTokens, embed_q3_K_file_MaxTokens, embed_q3_K_file_MinCols, embed_q3_K_file_MaxCols});
 
 MINFER_KERNEL(embed_q3_K_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
@@ -57,15 +57,15 @@ constexpr long long embed_q3_K_padded_BlockBytes = 112;
 static_assert(q3_K_padded::block_bytes == embed_q3_K_padded_BlockBytes * q3_K_padded::block_elems / 256, "embed_q3_K_padded reads blocks of another size");
 // block: a row is whole q3_K blocks.
 constexpr long long embed_q3_K_padded_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long embed_q3_K_padded_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long embed_q3_K_padded_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == embed_q3_K_padded_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long embed_q3_K_padded_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-constexpr long long embed_q3_K_padded_MaxCols = 2147483583;
+// work: at least one whole 256.
+constexpr long long embed_q3_K_padded_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long embed_q3_K_padded_MaxCols = 2147483392;
 MINFER_BOUNDS(embed_q3_K_padded, {embed_q3_K_padded_MinArch, embed_q3_K_padded_BlockBytes, embed_q3_K_padded_ColsMultiple, embed_q3_K_padded_MinTokens, embed_q3_K_padded_MaxTokens, embed_q3_K_padded_MinCols, embed_q3_K_padded_MaxCols});
 
 MINFER_KERNEL(embed_q3_K_padded, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {

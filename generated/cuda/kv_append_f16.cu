@@ -13,11 +13,11 @@
 constexpr long long kv_append_f16_element_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long kv_append_f16_element_BlockBytes = 2;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long kv_append_f16_element_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-constexpr long long kv_append_f16_element_MaxCols = 2147483519;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long kv_append_f16_element_MaxCols = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long kv_append_f16_element_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long kv_append_f16_element_MaxTokens = 65535;

@@ -22,19 +22,19 @@ constexpr long long matmul_q8_q8_0_t8_BlockBytes = 34;
 static_assert(q8_0_file::block_bytes == matmul_q8_q8_0_t8_BlockBytes * q8_0_file::block_elems / 32, "matmul_q8_q8_0_t8 reads blocks of another size");
 // block: a row is whole q8_0 blocks.
 constexpr long long matmul_q8_q8_0_t8_ColsMultiple = 32;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matmul_q8_q8_0_t8_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-constexpr long long matmul_q8_q8_0_t8_MaxRows = 2147483639;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matmul_q8_q8_0_t8_MaxRows = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long matmul_q8_q8_0_t8_MinTokens = 1;
 // grid: 65535 blocks in grid.y * 8 tokens a block.
 constexpr long long matmul_q8_q8_0_t8_MaxTokens = 524280;
 static_assert(65535ll * 8ll * 1ll == matmul_q8_q8_0_t8_MaxTokens, "grid: 65535 blocks in grid.y * 8 tokens a block");
-// shape: an empty axis is no launch.
-constexpr long long matmul_q8_q8_0_t8_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-constexpr long long matmul_q8_q8_0_t8_MaxCols = 2147483615;
+// work: at least one whole 32.
+constexpr long long matmul_q8_q8_0_t8_MinCols = 32;
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long matmul_q8_q8_0_t8_MaxCols = 2147483616;
 MINFER_BOUNDS(matmul_q8_q8_0_t8, {matmul_q8_q8_0_t8_MinArch, matmul_q8_q8_0_t8_BlockBytes, matmul_q8_q8_0_t8_ColsMultiple, matmul_q8_q8_0_t8_MinRows, matmul_q8_q8_0_t8_MaxRows, matmul_q8_q8_0_t8_MinTokens, matmul_q8_q8_0_t8_MaxTokens, matmul_q8_q8_0_t8_MinCols, matmul_q8_q8_0_t8_MaxCols});
 
 MINFER_KERNEL(matmul_q8_q8_0_t8, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
@@ -84,19 +84,19 @@ constexpr long long matmul_q8_q8_0_padded_t8_BlockBytes = 48;
 static_assert(q8_0_padded::block_bytes == matmul_q8_q8_0_padded_t8_BlockBytes * q8_0_padded::block_elems / 32, "matmul_q8_q8_0_padded_t8 reads blocks of another size");
 // block: a row is whole q8_0 blocks.
 constexpr long long matmul_q8_q8_0_padded_t8_ColsMultiple = 32;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matmul_q8_q8_0_padded_t8_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-constexpr long long matmul_q8_q8_0_padded_t8_MaxRows = 2147483639;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matmul_q8_q8_0_padded_t8_MaxRows = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long matmul_q8_q8_0_padded_t8_MinTokens = 1;
 // grid: 65535 blocks in grid.y * 8 tokens a block.
 constexpr long long matmul_q8_q8_0_padded_t8_MaxTokens = 524280;
 static_assert(65535ll * 8ll * 1ll == matmul_q8_q8_0_padded_t8_MaxTokens, "grid: 65535 blocks in grid.y * 8 tokens a block");
-// shape: an empty axis is no launch.
-constexpr long long matmul_q8_q8_0_padded_t8_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-constexpr long long matmul_q8_q8_0_padded_t8_MaxCols = 2147483615;
+// work: at least one whole 32.
+constexpr long long matmul_q8_q8_0_padded_t8_MinCols = 32;
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long matmul_q8_q8_0_padded_t8_MaxCols = 2147483616;
 MINFER_BOUNDS(matmul_q8_q8_0_padded_t8, {matmul_q8_q8_0_padded_t8_MinArch, matmul_q8_q8_0_padded_t8_BlockBytes, matmul_q8_q8_0_padded_t8_ColsMultiple, matmul_q8_q8_0_padded_t8_MinRows, matmul_q8_q8_0_padded_t8_MaxRows, matmul_q8_q8_0_padded_t8_MinTokens, matmul_q8_q8_0_padded_t8_MaxTokens, matmul_q8_q8_0_padded_t8_MinCols, matmul_q8_q8_0_padded_t8_MaxCols});
 
 MINFER_KERNEL(matmul_q8_q8_0_padded_t8, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {

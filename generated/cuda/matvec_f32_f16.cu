@@ -16,21 +16,21 @@ constexpr long long matvec_f32_f16_rows2_MinArch = 80;
 // layout: the body reads the file's blocks as they are.
 constexpr long long matvec_f32_f16_rows2_BlockBytes = 2;
 static_assert(f16_file_x8::block_bytes == matvec_f32_f16_rows2_BlockBytes * f16_file_x8::block_elems / 1, "matvec_f32_f16_rows2 reads blocks of another size");
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_f16_rows2_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-constexpr long long matvec_f32_f16_rows2_MaxRows = 2147483643;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matvec_f32_f16_rows2_MaxRows = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_f16_rows2_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_f32_f16_rows2_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_f32_f16_rows2_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_f32_f16_rows2_MinCols = 1;
+// work: at least one whole 8.
+constexpr long long matvec_f32_f16_rows2_MinCols = 8;
 // unit: a unit is 8 elements.
 constexpr long long matvec_f32_f16_rows2_ColsMultiple = 8;
-// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-constexpr long long matvec_f32_f16_rows2_MaxCols = 2147483615;
+// index: 2147483647, the largest 32-bit argument, in whole 8s.
+constexpr long long matvec_f32_f16_rows2_MaxCols = 2147483640;
 MINFER_BOUNDS(matvec_f32_f16_rows2, {matvec_f32_f16_rows2_MinArch, matvec_f32_f16_rows2_BlockBytes, matvec_f32_f16_rows2_MinRows, matvec_f32_f16_rows2_MaxRows, matvec_f32_f16_rows2_MinTokens, matvec_f32_f16_rows2_MaxTokens, matvec_f32_f16_rows2_MinCols, matvec_f32_f16_rows2_ColsMultiple, matvec_f32_f16_rows2_MaxCols});
 
 MINFER_KERNEL(matvec_f32_f16_rows2, 64, (const uint8_t* __restrict__ w, const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, long long y_stride)) {

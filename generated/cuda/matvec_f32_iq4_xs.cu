@@ -22,19 +22,19 @@ constexpr long long matvec_f32_iq4_xs_rows2_BlockBytes = 136;
 static_assert(iq4_xs_file::block_bytes == matvec_f32_iq4_xs_rows2_BlockBytes * iq4_xs_file::block_elems / 256, "matvec_f32_iq4_xs_rows2 reads blocks of another size");
 // block: a row is whole iq4_xs blocks.
 constexpr long long matvec_f32_iq4_xs_rows2_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_iq4_xs_rows2_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-constexpr long long matvec_f32_iq4_xs_rows2_MaxRows = 2147483643;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matvec_f32_iq4_xs_rows2_MaxRows = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_iq4_xs_rows2_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_f32_iq4_xs_rows2_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_f32_iq4_xs_rows2_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_f32_iq4_xs_rows2_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-constexpr long long matvec_f32_iq4_xs_rows2_MaxCols = 2147483615;
+// work: at least one whole 256.
+constexpr long long matvec_f32_iq4_xs_rows2_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long matvec_f32_iq4_xs_rows2_MaxCols = 2147483392;
 MINFER_BOUNDS(matvec_f32_iq4_xs_rows2, {matvec_f32_iq4_xs_rows2_MinArch, matvec_f32_iq4_xs_rows2_BlockBytes, matvec_f32_iq4_xs_rows2_ColsMultiple, matvec_f32_iq4_xs_rows2_MinRows, matvec_f32_iq4_xs_rows2_MaxRows, matvec_f32_iq4_xs_rows2_MinTokens, matvec_f32_iq4_xs_rows2_MaxTokens, matvec_f32_iq4_xs_rows2_MinCols, matvec_f32_iq4_xs_rows2_MaxCols});
 
 MINFER_KERNEL(matvec_f32_iq4_xs_rows2, 64, (const uint8_t* __restrict__ w, const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, long long y_stride)) {
@@ -93,19 +93,19 @@ constexpr long long matvec_f32_iq4_xs_padded_rows2_BlockBytes = 144;
 static_assert(iq4_xs_padded::block_bytes == matvec_f32_iq4_xs_padded_rows2_BlockBytes * iq4_xs_padded::block_elems / 256, "matvec_f32_iq4_xs_padded_rows2 reads blocks of another size");
 // block: a row is whole iq4_xs blocks.
 constexpr long long matvec_f32_iq4_xs_padded_rows2_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_iq4_xs_padded_rows2_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-constexpr long long matvec_f32_iq4_xs_padded_rows2_MaxRows = 2147483643;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matvec_f32_iq4_xs_padded_rows2_MaxRows = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long matvec_f32_iq4_xs_padded_rows2_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_f32_iq4_xs_padded_rows2_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_f32_iq4_xs_padded_rows2_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_f32_iq4_xs_padded_rows2_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-constexpr long long matvec_f32_iq4_xs_padded_rows2_MaxCols = 2147483615;
+// work: at least one whole 256.
+constexpr long long matvec_f32_iq4_xs_padded_rows2_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long matvec_f32_iq4_xs_padded_rows2_MaxCols = 2147483392;
 MINFER_BOUNDS(matvec_f32_iq4_xs_padded_rows2, {matvec_f32_iq4_xs_padded_rows2_MinArch, matvec_f32_iq4_xs_padded_rows2_BlockBytes, matvec_f32_iq4_xs_padded_rows2_ColsMultiple, matvec_f32_iq4_xs_padded_rows2_MinRows, matvec_f32_iq4_xs_padded_rows2_MaxRows, matvec_f32_iq4_xs_padded_rows2_MinTokens, matvec_f32_iq4_xs_padded_rows2_MaxTokens, matvec_f32_iq4_xs_padded_rows2_MinCols, matvec_f32_iq4_xs_padded_rows2_MaxCols});
 
 MINFER_KERNEL(matvec_f32_iq4_xs_padded_rows2, 64, (const uint8_t* __restrict__ w, const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, long long y_stride)) {

@@ -26,19 +26,20 @@ constexpr long long matvec_q8_iq3_xxs_v1_BlockBytes = 98;
 static_assert(iq3_xxs_file::block_bytes == matvec_q8_iq3_xxs_v1_BlockBytes * iq3_xxs_file::block_elems / 256, "matvec_q8_iq3_xxs_v1 reads blocks of another size");
 // block: a row is whole iq3_xxs blocks.
 constexpr long long matvec_q8_iq3_xxs_v1_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v1_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-constexpr long long matvec_q8_iq3_xxs_v1_MaxRows = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long matvec_q8_iq3_xxs_v1_MaxRows = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == matvec_q8_iq3_xxs_v1_MaxRows, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v1_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_q8_iq3_xxs_v1_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_q8_iq3_xxs_v1_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_q8_iq3_xxs_v1_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-constexpr long long matvec_q8_iq3_xxs_v1_MaxCols = 2147483391;
+// work: at least one whole 256.
+constexpr long long matvec_q8_iq3_xxs_v1_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long matvec_q8_iq3_xxs_v1_MaxCols = 2147483392;
 MINFER_BOUNDS(matvec_q8_iq3_xxs_v1, {matvec_q8_iq3_xxs_v1_MinArch, matvec_q8_iq3_xxs_v1_BlockBytes, matvec_q8_iq3_xxs_v1_ColsMultiple, matvec_q8_iq3_xxs_v1_MinRows, matvec_q8_iq3_xxs_v1_MaxRows, matvec_q8_iq3_xxs_v1_MinTokens, matvec_q8_iq3_xxs_v1_MaxTokens, matvec_q8_iq3_xxs_v1_MinCols, matvec_q8_iq3_xxs_v1_MaxCols});
 
 MINFER_KERNEL(matvec_q8_iq3_xxs_v1, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, long long y_stride)) {
@@ -76,19 +77,20 @@ constexpr long long matvec_q8_iq3_xxs_v2_BlockBytes = 112;
 static_assert(iq3_xxs_padded::block_bytes == matvec_q8_iq3_xxs_v2_BlockBytes * iq3_xxs_padded::block_elems / 256, "matvec_q8_iq3_xxs_v2 reads blocks of another size");
 // block: a row is whole iq3_xxs blocks.
 constexpr long long matvec_q8_iq3_xxs_v2_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v2_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-constexpr long long matvec_q8_iq3_xxs_v2_MaxRows = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long matvec_q8_iq3_xxs_v2_MaxRows = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == matvec_q8_iq3_xxs_v2_MaxRows, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v2_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_q8_iq3_xxs_v2_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_q8_iq3_xxs_v2_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_q8_iq3_xxs_v2_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-constexpr long long matvec_q8_iq3_xxs_v2_MaxCols = 2147483391;
+// work: at least one whole 256.
+constexpr long long matvec_q8_iq3_xxs_v2_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long matvec_q8_iq3_xxs_v2_MaxCols = 2147483392;
 MINFER_BOUNDS(matvec_q8_iq3_xxs_v2, {matvec_q8_iq3_xxs_v2_MinArch, matvec_q8_iq3_xxs_v2_BlockBytes, matvec_q8_iq3_xxs_v2_ColsMultiple, matvec_q8_iq3_xxs_v2_MinRows, matvec_q8_iq3_xxs_v2_MaxRows, matvec_q8_iq3_xxs_v2_MinTokens, matvec_q8_iq3_xxs_v2_MaxTokens, matvec_q8_iq3_xxs_v2_MinCols, matvec_q8_iq3_xxs_v2_MaxCols});
 
 MINFER_KERNEL(matvec_q8_iq3_xxs_v2, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, long long y_stride)) {
@@ -126,17 +128,18 @@ constexpr long long matvec_q8_iq3_xxs_v2_pf_BlockBytes = 112;
 static_assert(iq3_xxs_padded::block_bytes == matvec_q8_iq3_xxs_v2_pf_BlockBytes * iq3_xxs_padded::block_elems / 256, "matvec_q8_iq3_xxs_v2_pf reads blocks of another size");
 // block: a row is whole iq3_xxs blocks.
 constexpr long long matvec_q8_iq3_xxs_v2_pf_ColsMultiple = 256;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v2_pf_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-constexpr long long matvec_q8_iq3_xxs_v2_pf_MaxRows = 2147483646;
-// shape: an empty axis is no launch.
+// grid: 2147483647 blocks in grid.x.
+constexpr long long matvec_q8_iq3_xxs_v2_pf_MaxRows = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == matvec_q8_iq3_xxs_v2_pf_MaxRows, "grid: 2147483647 blocks in grid.x");
+// work: an empty axis is no launch.
 constexpr long long matvec_q8_iq3_xxs_v2_pf_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long matvec_q8_iq3_xxs_v2_pf_MaxTokens = 65535;
 static_assert(65535ll * 1ll * 1ll == matvec_q8_iq3_xxs_v2_pf_MaxTokens, "grid: 65535 blocks in grid.y");
-// shape: an empty axis is no launch.
-constexpr long long matvec_q8_iq3_xxs_v2_pf_MinCols = 1;
+// work: at least one whole 256.
+constexpr long long matvec_q8_iq3_xxs_v2_pf_MinCols = 256;
 // coverage: 256 threads * 2 rounds * 32 elements.
 constexpr long long matvec_q8_iq3_xxs_v2_pf_MaxCols = 16384;
 static_assert(256ll * 2ll * 32ll == matvec_q8_iq3_xxs_v2_pf_MaxCols, "coverage: 256 threads * 2 rounds * 32 elements");

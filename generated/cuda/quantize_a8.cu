@@ -12,13 +12,13 @@
 // warp
 // code: the baseline that every kernel is compiled for.
 constexpr long long quantize_a8_warp_MinArch = 80;
-// shape: an empty axis is no launch.
-constexpr long long quantize_a8_warp_MinCols = 1;
+// work: at least one whole 32.
+constexpr long long quantize_a8_warp_MinCols = 32;
 // unit: threads work on 32 elements together.
 constexpr long long quantize_a8_warp_ColsMultiple = 32;
-// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-constexpr long long quantize_a8_warp_MaxCols = 2147483519;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long quantize_a8_warp_MaxCols = 2147483616;
+// work: an empty axis is no launch.
 constexpr long long quantize_a8_warp_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long quantize_a8_warp_MaxTokens = 65535;

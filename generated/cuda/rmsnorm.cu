@@ -11,14 +11,15 @@
 // block
 // code: the baseline that every kernel is compiled for.
 constexpr long long rmsnorm_block_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long rmsnorm_block_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-constexpr long long rmsnorm_block_MaxCols = 2147483391;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead.
+constexpr long long rmsnorm_block_MaxCols = 2147483392;
+// work: an empty axis is no launch.
 constexpr long long rmsnorm_block_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-constexpr long long rmsnorm_block_MaxRows = 2147483646;
+// grid: 2147483647 blocks in grid.x.
+constexpr long long rmsnorm_block_MaxRows = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == rmsnorm_block_MaxRows, "grid: 2147483647 blocks in grid.x");
 MINFER_BOUNDS(rmsnorm_block, {rmsnorm_block_MinArch, rmsnorm_block_MinCols, rmsnorm_block_MaxCols, rmsnorm_block_MinRows, rmsnorm_block_MaxRows});
 
 MINFER_KERNEL(rmsnorm_block, 256, (const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ out, int cols, float eps)) {

@@ -12,17 +12,18 @@
 // pairs
 // code: the baseline that every kernel is compiled for.
 constexpr long long rope_pairs_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long rope_pairs_MinHeads = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 1 heads.
-constexpr long long rope_pairs_MaxHeads = 2147483646;
-// shape: an empty axis is no launch.
-constexpr long long rope_pairs_MinHeadDim = 1;
+// grid: 2147483647 blocks in grid.x.
+constexpr long long rope_pairs_MaxHeads = 2147483647;
+static_assert(2147483647ll * 1ll * 1ll == rope_pairs_MaxHeads, "grid: 2147483647 blocks in grid.x");
+// work: at least one whole 2.
+constexpr long long rope_pairs_MinHeadDim = 2;
 // unit: a pair is 2 elements.
 constexpr long long rope_pairs_HeadDimMultiple = 2;
-// index: 2147483647, the largest 32-bit index, less one period of 64 pairs.
-constexpr long long rope_pairs_MaxHeadDim = 2147483583;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument, in whole 2s.
+constexpr long long rope_pairs_MaxHeadDim = 2147483646;
+// work: an empty axis is no launch.
 constexpr long long rope_pairs_MinTokens = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long rope_pairs_MaxTokens = 65535;

@@ -11,11 +11,11 @@
 // element
 // code: the baseline that every kernel is compiled for.
 constexpr long long select_rows_element_MinArch = 80;
-// shape: an empty axis is no launch.
+// work: an empty axis is no launch.
 constexpr long long select_rows_element_MinCols = 1;
-// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-constexpr long long select_rows_element_MaxCols = 2147483519;
-// shape: an empty axis is no launch.
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long select_rows_element_MaxCols = 2147483647;
+// work: an empty axis is no launch.
 constexpr long long select_rows_element_MinRows = 1;
 // grid: 65535 blocks in grid.y.
 constexpr long long select_rows_element_MaxRows = 65535;

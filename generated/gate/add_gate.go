@@ -9,10 +9,10 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	addElementMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	addElementMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-	addElementMaxCols = 2147483391
+	// index: 2147483647, the largest 32-bit argument.
+	addElementMaxCols = 2147483647
 )
 
 var addElement = kernel.Variant{
@@ -20,8 +20,8 @@ var addElement = kernel.Variant{
 	Args: addArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: addElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: addElementMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: addElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 elems"},
+		{Kind: kernel.Min, Dim: "cols", Value: addElementMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: addElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
 	},
 	Class:  "f32",
 	Family: "add",

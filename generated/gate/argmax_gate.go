@@ -10,14 +10,14 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	argmaxBlockMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	argmaxBlockMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-	argmaxBlockMaxCols = 2147483391
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead.
+	argmaxBlockMaxCols = 2147483392
+	// work: an empty axis is no launch.
 	argmaxBlockMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	argmaxBlockMaxRows = 2147483646
+	// grid: 2147483647 blocks in grid.x.
+	argmaxBlockMaxRows = 2147483647 * 1 * 1
 )
 
 var argmaxBlock = kernel.Variant{
@@ -25,10 +25,10 @@ var argmaxBlock = kernel.Variant{
 	Args: argmaxArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: argmaxBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: argmaxBlockMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: argmaxBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 elems"},
-		{Kind: kernel.Min, Dim: "rows", Value: argmaxBlockMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: argmaxBlockMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
+		{Kind: kernel.Min, Dim: "cols", Value: argmaxBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: argmaxBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "rows", Value: argmaxBlockMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: argmaxBlockMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
 	},
 	Class:  "f32",
 	Family: "argmax",

@@ -12,19 +12,19 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	attendCombineHeadMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendCombineHeadMinHeadDim = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 elems.
-	attendCombineHeadMaxHeadDim = 2147483583
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 64 elems that a loop looks ahead.
+	attendCombineHeadMaxHeadDim = 2147483584
+	// work: an empty axis is no launch.
 	attendCombineHeadMinHeads = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 heads.
-	attendCombineHeadMaxHeads = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	attendCombineHeadMaxHeads = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	attendCombineHeadMinShares = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 shares.
-	attendCombineHeadMaxShares = 2147483646
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 1 shares that a loop looks ahead.
+	attendCombineHeadMaxShares = 2147483647
+	// work: an empty axis is no launch.
 	attendCombineHeadMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	attendCombineHeadMaxTokens = 65535 * 1 * 1
@@ -35,13 +35,13 @@ var attendCombineHead = kernel.Variant{
 	Args: attendCombineArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendCombineHeadMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendCombineHeadMinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "head_dim", Value: attendCombineHeadMaxHeadDim, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 elems"},
-		{Kind: kernel.Min, Dim: "heads", Value: attendCombineHeadMinHeads, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "heads", Value: attendCombineHeadMaxHeads, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 heads"},
-		{Kind: kernel.Min, Dim: "shares", Value: attendCombineHeadMinShares, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "shares", Value: attendCombineHeadMaxShares, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 shares"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendCombineHeadMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendCombineHeadMinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "head_dim", Value: attendCombineHeadMaxHeadDim, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 64 elems that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "heads", Value: attendCombineHeadMinHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "heads", Value: attendCombineHeadMaxHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "shares", Value: attendCombineHeadMinShares, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "shares", Value: attendCombineHeadMaxShares, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 1 shares that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendCombineHeadMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: attendCombineHeadMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "f32",

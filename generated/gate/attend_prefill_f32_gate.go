@@ -14,22 +14,22 @@ const (
 	attendPrefillF32D128MinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	attendPrefillF32D128BlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D128MinHeadDim = 1
 	// coverage: 128 elems.
 	attendPrefillF32D128MaxHeadDim = 128 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D128MinHeads = 1
 	// grid: 65535 blocks in grid.y.
 	attendPrefillF32D128MaxHeads = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D128MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 positions.
-	attendPrefillF32D128MaxContext = 2147483615
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+	attendPrefillF32D128MaxContext = 2147483616
+	// work: an empty axis is no launch.
 	attendPrefillF32D128MinTokens = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 tokens.
-	attendPrefillF32D128MaxTokens = 2147483639
+	// index: 2147483647, the largest 32-bit argument.
+	attendPrefillF32D128MaxTokens = 2147483647
 )
 
 var attendPrefillF32D128 = kernel.Variant{
@@ -38,14 +38,14 @@ var attendPrefillF32D128 = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendPrefillF32D128MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF32D128BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D128MinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D128MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendPrefillF32D128MaxHeadDim, Source: "coverage", Chain: "128 elems"},
-		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D128MinHeads, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D128MinHeads, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "heads", Value: attendPrefillF32D128MaxHeads, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D128MinContext, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D128MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 positions"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D128MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D128MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 tokens"},
+		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D128MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D128MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D128MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D128MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
 	},
 	Class:  "f32",
 	Family: "attend-prefill",
@@ -100,22 +100,22 @@ const (
 	attendPrefillF32D256MinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	attendPrefillF32D256BlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D256MinHeadDim = 1
 	// coverage: 256 elems.
 	attendPrefillF32D256MaxHeadDim = 256 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D256MinHeads = 1
 	// grid: 65535 blocks in grid.y.
 	attendPrefillF32D256MaxHeads = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendPrefillF32D256MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 positions.
-	attendPrefillF32D256MaxContext = 2147483615
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+	attendPrefillF32D256MaxContext = 2147483616
+	// work: an empty axis is no launch.
 	attendPrefillF32D256MinTokens = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 tokens.
-	attendPrefillF32D256MaxTokens = 2147483643
+	// index: 2147483647, the largest 32-bit argument.
+	attendPrefillF32D256MaxTokens = 2147483647
 )
 
 var attendPrefillF32D256 = kernel.Variant{
@@ -124,14 +124,14 @@ var attendPrefillF32D256 = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendPrefillF32D256MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF32D256BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D256MinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D256MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendPrefillF32D256MaxHeadDim, Source: "coverage", Chain: "256 elems"},
-		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D256MinHeads, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D256MinHeads, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "heads", Value: attendPrefillF32D256MaxHeads, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D256MinContext, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D256MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 positions"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D256MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D256MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 tokens"},
+		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D256MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D256MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D256MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D256MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
 	},
 	Class:  "f32",
 	Family: "attend-prefill",

@@ -15,23 +15,23 @@ const (
 	attendSplitF32D128G8MinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	attendSplitF32D128G8BlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D128G8MinHeadDim = 1
 	// coverage: 32 lanes * 4 slots.
 	attendSplitF32D128G8MaxHeadDim = 32 * 4 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D128G8MinGroup = 1
 	// coverage: 8 querys.
 	attendSplitF32D128G8MaxGroup = 8 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D128G8MinKvHeads = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 kv_heads.
-	attendSplitF32D128G8MaxKvHeads = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	attendSplitF32D128G8MaxKvHeads = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	attendSplitF32D128G8MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 positions.
-	attendSplitF32D128G8MaxContext = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead.
+	attendSplitF32D128G8MaxContext = 2147483644
+	// work: an empty axis is no launch.
 	attendSplitF32D128G8MinTokens = 1
 	// grid: 65535 blocks in grid.z.
 	attendSplitF32D128G8MaxTokens = 65535 * 1 * 1
@@ -43,15 +43,15 @@ var attendSplitF32D128G8 = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendSplitF32D128G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF32D128G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF32D128G8MinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF32D128G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF32D128G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 4 slots"},
-		{Kind: kernel.Min, Dim: "group", Value: attendSplitF32D128G8MinGroup, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "group", Value: attendSplitF32D128G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "group", Value: attendSplitF32D128G8MaxGroup, Source: "coverage", Chain: "8 querys"},
-		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF32D128G8MinKvHeads, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF32D128G8MaxKvHeads, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 kv_heads"},
-		{Kind: kernel.Min, Dim: "context", Value: attendSplitF32D128G8MinContext, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendSplitF32D128G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 positions"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF32D128G8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF32D128G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF32D128G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "context", Value: attendSplitF32D128G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendSplitF32D128G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF32D128G8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: attendSplitF32D128G8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.z"},
 	},
 	Class:  "f32",
@@ -112,23 +112,23 @@ const (
 	attendSplitF32D256G8MinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	attendSplitF32D256G8BlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D256G8MinHeadDim = 1
 	// coverage: 32 lanes * 8 slots.
 	attendSplitF32D256G8MaxHeadDim = 32 * 8 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D256G8MinGroup = 1
 	// coverage: 8 querys.
 	attendSplitF32D256G8MaxGroup = 8 * 1
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	attendSplitF32D256G8MinKvHeads = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 kv_heads.
-	attendSplitF32D256G8MaxKvHeads = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	attendSplitF32D256G8MaxKvHeads = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	attendSplitF32D256G8MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 2 positions.
-	attendSplitF32D256G8MaxContext = 2147483645
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 2 positions that a loop looks ahead.
+	attendSplitF32D256G8MaxContext = 2147483646
+	// work: an empty axis is no launch.
 	attendSplitF32D256G8MinTokens = 1
 	// grid: 65535 blocks in grid.z.
 	attendSplitF32D256G8MaxTokens = 65535 * 1 * 1
@@ -140,15 +140,15 @@ var attendSplitF32D256G8 = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendSplitF32D256G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF32D256G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF32D256G8MinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF32D256G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF32D256G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 8 slots"},
-		{Kind: kernel.Min, Dim: "group", Value: attendSplitF32D256G8MinGroup, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "group", Value: attendSplitF32D256G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "group", Value: attendSplitF32D256G8MaxGroup, Source: "coverage", Chain: "8 querys"},
-		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF32D256G8MinKvHeads, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF32D256G8MaxKvHeads, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 kv_heads"},
-		{Kind: kernel.Min, Dim: "context", Value: attendSplitF32D256G8MinContext, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendSplitF32D256G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 2 positions"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF32D256G8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF32D256G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF32D256G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "context", Value: attendSplitF32D256G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendSplitF32D256G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF32D256G8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: attendSplitF32D256G8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.z"},
 	},
 	Class:  "f32",

@@ -12,16 +12,16 @@ const (
 	embedBF16FileMinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	embedBF16FileBlockBytes = 2
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedBF16FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedBF16FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedBF16FileMinCols = 1
+	// work: at least one whole 8.
+	embedBF16FileMinCols = 8
 	// unit: a unit is 8 elements.
 	embedBF16FileColsMultiple = 8
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedBF16FileMaxCols = 2147483583
+	// index: 2147483647, the largest 32-bit argument, in whole 8s.
+	embedBF16FileMaxCols = 2147483640
 )
 
 var embedBF16File = kernel.Variant{
@@ -30,11 +30,11 @@ var embedBF16File = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedBF16FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedBF16FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedBF16FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedBF16FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedBF16FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedBF16FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedBF16FileMinCols, Source: "work", Chain: "at least one whole 8"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedBF16FileColsMultiple, Source: "unit", Chain: "a unit is 8 elements"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedBF16FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedBF16FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 8s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -12,16 +12,16 @@ const (
 	embedF32FileMinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	embedF32FileBlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedF32FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedF32FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedF32FileMinCols = 1
+	// work: at least one whole 4.
+	embedF32FileMinCols = 4
 	// unit: a unit is 4 elements.
 	embedF32FileColsMultiple = 4
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedF32FileMaxCols = 2147483583
+	// index: 2147483647, the largest 32-bit argument, in whole 4s.
+	embedF32FileMaxCols = 2147483644
 )
 
 var embedF32File = kernel.Variant{
@@ -30,11 +30,11 @@ var embedF32File = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedF32FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedF32FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedF32FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedF32FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedF32FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedF32FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedF32FileMinCols, Source: "work", Chain: "at least one whole 4"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedF32FileColsMultiple, Source: "unit", Chain: "a unit is 4 elements"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedF32FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedF32FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 4s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -14,14 +14,14 @@ const (
 	embedIQ1SFileBlockBytes = 50
 	// block: a row is whole iq1_s blocks.
 	embedIQ1SFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ1SFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ1SFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ1SFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ1SFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ1SFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ1SFileMaxCols = 2147483392
 )
 
 var embedIQ1SFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ1SFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ1SFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ1SFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ1SFileColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ1SFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ1SFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ1SFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ1SFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ1SFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ1SFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ1SFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ1SPaddedBlockBytes = 64
 	// block: a row is whole iq1_s blocks.
 	embedIQ1SPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ1SPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ1SPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ1SPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ1SPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ1SPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ1SPaddedMaxCols = 2147483392
 )
 
 var embedIQ1SPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ1SPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ1SPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ1SPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ1SPaddedColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ1SPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ1SPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ1SPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ1SPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ1SPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ1SPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ1SPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

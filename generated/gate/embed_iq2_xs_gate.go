@@ -14,14 +14,14 @@ const (
 	embedIQ2XSFileBlockBytes = 74
 	// block: a row is whole iq2_xs blocks.
 	embedIQ2XSFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ2XSFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ2XSFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ2XSFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ2XSFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ2XSFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ2XSFileMaxCols = 2147483392
 )
 
 var embedIQ2XSFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ2XSFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ2XSFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ2XSFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ2XSFileColsMultiple, Source: "block", Chain: "a row is whole iq2_xs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XSFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XSFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ2XSFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XSFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XSFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ2XSPaddedBlockBytes = 80
 	// block: a row is whole iq2_xs blocks.
 	embedIQ2XSPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ2XSPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ2XSPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ2XSPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ2XSPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ2XSPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ2XSPaddedMaxCols = 2147483392
 )
 
 var embedIQ2XSPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ2XSPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ2XSPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ2XSPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ2XSPaddedColsMultiple, Source: "block", Chain: "a row is whole iq2_xs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XSPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XSPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ2XSPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XSPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XSPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

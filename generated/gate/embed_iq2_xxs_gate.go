@@ -14,14 +14,14 @@ const (
 	embedIQ2XXSFileBlockBytes = 66
 	// block: a row is whole iq2_xxs blocks.
 	embedIQ2XXSFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ2XXSFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ2XXSFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ2XXSFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ2XXSFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ2XXSFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ2XXSFileMaxCols = 2147483392
 )
 
 var embedIQ2XXSFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ2XXSFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ2XXSFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ2XXSFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ2XXSFileColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XXSFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XXSFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ2XXSFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XXSFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XXSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XXSFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XXSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ2XXSPaddedBlockBytes = 80
 	// block: a row is whole iq2_xxs blocks.
 	embedIQ2XXSPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ2XXSPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ2XXSPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ2XXSPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ2XXSPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ2XXSPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ2XXSPaddedMaxCols = 2147483392
 )
 
 var embedIQ2XXSPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ2XXSPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ2XXSPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ2XXSPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ2XXSPaddedColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XXSPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ2XXSPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ2XXSPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XXSPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XXSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ2XXSPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ2XXSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -14,14 +14,14 @@ const (
 	embedIQ3SFileBlockBytes = 110
 	// block: a row is whole iq3_s blocks.
 	embedIQ3SFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ3SFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ3SFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ3SFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ3SFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ3SFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ3SFileMaxCols = 2147483392
 )
 
 var embedIQ3SFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ3SFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ3SFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ3SFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ3SFileColsMultiple, Source: "block", Chain: "a row is whole iq3_s blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3SFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3SFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ3SFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3SFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3SFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3SFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3SFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ3SPaddedBlockBytes = 112
 	// block: a row is whole iq3_s blocks.
 	embedIQ3SPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ3SPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ3SPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ3SPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ3SPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ3SPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ3SPaddedMaxCols = 2147483392
 )
 
 var embedIQ3SPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ3SPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ3SPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ3SPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ3SPaddedColsMultiple, Source: "block", Chain: "a row is whole iq3_s blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3SPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3SPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ3SPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3SPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3SPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3SPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3SPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

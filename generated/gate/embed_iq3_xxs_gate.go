@@ -14,14 +14,14 @@ const (
 	embedIQ3XXSFileBlockBytes = 98
 	// block: a row is whole iq3_xxs blocks.
 	embedIQ3XXSFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ3XXSFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ3XXSFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ3XXSFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ3XXSFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ3XXSFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ3XXSFileMaxCols = 2147483392
 )
 
 var embedIQ3XXSFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ3XXSFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ3XXSFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ3XXSFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ3XXSFileColsMultiple, Source: "block", Chain: "a row is whole iq3_xxs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3XXSFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3XXSFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ3XXSFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3XXSFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3XXSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3XXSFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3XXSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ3XXSPaddedBlockBytes = 112
 	// block: a row is whole iq3_xxs blocks.
 	embedIQ3XXSPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ3XXSPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ3XXSPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ3XXSPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ3XXSPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ3XXSPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ3XXSPaddedMaxCols = 2147483392
 )
 
 var embedIQ3XXSPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ3XXSPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ3XXSPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ3XXSPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ3XXSPaddedColsMultiple, Source: "block", Chain: "a row is whole iq3_xxs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3XXSPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ3XXSPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ3XXSPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3XXSPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3XXSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ3XXSPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ3XXSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -14,14 +14,14 @@ const (
 	embedIQ4NLFileBlockBytes = 18
 	// block: a row is whole iq4_nl blocks.
 	embedIQ4NLFileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ4NLFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ4NLFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ4NLFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ4NLFileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedIQ4NLFileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedIQ4NLFileMaxCols = 2147483616
 )
 
 var embedIQ4NLFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ4NLFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ4NLFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ4NLFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ4NLFileColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4NLFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4NLFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ4NLFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4NLFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4NLFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4NLFileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4NLFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ4NLPaddedBlockBytes = 32
 	// block: a row is whole iq4_nl blocks.
 	embedIQ4NLPaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ4NLPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ4NLPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ4NLPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ4NLPaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedIQ4NLPaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedIQ4NLPaddedMaxCols = 2147483616
 )
 
 var embedIQ4NLPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ4NLPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ4NLPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ4NLPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ4NLPaddedColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4NLPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4NLPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ4NLPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4NLPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4NLPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4NLPaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4NLPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

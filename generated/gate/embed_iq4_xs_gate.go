@@ -14,14 +14,14 @@ const (
 	embedIQ4XSFileBlockBytes = 136
 	// block: a row is whole iq4_xs blocks.
 	embedIQ4XSFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ4XSFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ4XSFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ4XSFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ4XSFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ4XSFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ4XSFileMaxCols = 2147483392
 )
 
 var embedIQ4XSFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedIQ4XSFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ4XSFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ4XSFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ4XSFileColsMultiple, Source: "block", Chain: "a row is whole iq4_xs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4XSFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4XSFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ4XSFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4XSFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4XSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4XSFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4XSFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedIQ4XSPaddedBlockBytes = 144
 	// block: a row is whole iq4_xs blocks.
 	embedIQ4XSPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedIQ4XSPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedIQ4XSPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedIQ4XSPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedIQ4XSPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedIQ4XSPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedIQ4XSPaddedMaxCols = 2147483392
 )
 
 var embedIQ4XSPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedIQ4XSPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedIQ4XSPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ4XSPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedIQ4XSPaddedColsMultiple, Source: "block", Chain: "a row is whole iq4_xs blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4XSPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedIQ4XSPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedIQ4XSPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4XSPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4XSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedIQ4XSPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedIQ4XSPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

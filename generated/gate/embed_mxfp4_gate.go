@@ -14,14 +14,14 @@ const (
 	embedMXFP4FileBlockBytes = 17
 	// block: a row is whole mxfp4 blocks.
 	embedMXFP4FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedMXFP4FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedMXFP4FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedMXFP4FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedMXFP4FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedMXFP4FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedMXFP4FileMaxCols = 2147483616
 )
 
 var embedMXFP4File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedMXFP4File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedMXFP4FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedMXFP4FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedMXFP4FileColsMultiple, Source: "block", Chain: "a row is whole mxfp4 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedMXFP4FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedMXFP4FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedMXFP4FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedMXFP4FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedMXFP4FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedMXFP4FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedMXFP4FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedMXFP4PaddedBlockBytes = 32
 	// block: a row is whole mxfp4 blocks.
 	embedMXFP4PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedMXFP4PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedMXFP4PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedMXFP4PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedMXFP4PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedMXFP4PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedMXFP4PaddedMaxCols = 2147483616
 )
 
 var embedMXFP4Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedMXFP4Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedMXFP4PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedMXFP4PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedMXFP4PaddedColsMultiple, Source: "block", Chain: "a row is whole mxfp4 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedMXFP4PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedMXFP4PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedMXFP4PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedMXFP4PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedMXFP4PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedMXFP4PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedMXFP4PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -14,14 +14,14 @@ const (
 	embedQ2KFileBlockBytes = 84
 	// block: a row is whole q2_K blocks.
 	embedQ2KFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ2KFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ2KFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ2KFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ2KFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ2KFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ2KFileMaxCols = 2147483392
 )
 
 var embedQ2KFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ2KFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ2KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ2KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ2KFileColsMultiple, Source: "block", Chain: "a row is whole q2_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ2KFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ2KFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ2KFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ2KFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ2KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ2KFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ2KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ2KPaddedBlockBytes = 96
 	// block: a row is whole q2_K blocks.
 	embedQ2KPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ2KPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ2KPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ2KPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ2KPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ2KPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ2KPaddedMaxCols = 2147483392
 )
 
 var embedQ2KPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ2KPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ2KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ2KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ2KPaddedColsMultiple, Source: "block", Chain: "a row is whole q2_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ2KPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ2KPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ2KPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ2KPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ2KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ2KPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ2KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

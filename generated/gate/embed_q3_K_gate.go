@@ -14,14 +14,14 @@ const (
 	embedQ3KFileBlockBytes = 110
 	// block: a row is whole q3_K blocks.
 	embedQ3KFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ3KFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ3KFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ3KFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ3KFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ3KFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ3KFileMaxCols = 2147483392
 )
 
 var embedQ3KFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ3KFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ3KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ3KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ3KFileColsMultiple, Source: "block", Chain: "a row is whole q3_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ3KFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ3KFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ3KFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ3KFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ3KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ3KFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ3KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ3KPaddedBlockBytes = 112
 	// block: a row is whole q3_K blocks.
 	embedQ3KPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ3KPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ3KPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ3KPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ3KPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ3KPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ3KPaddedMaxCols = 2147483392
 )
 
 var embedQ3KPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ3KPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ3KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ3KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ3KPaddedColsMultiple, Source: "block", Chain: "a row is whole q3_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ3KPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ3KPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ3KPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ3KPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ3KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ3KPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ3KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

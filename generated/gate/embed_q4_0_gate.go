@@ -14,14 +14,14 @@ const (
 	embedQ4_0FileBlockBytes = 18
 	// block: a row is whole q4_0 blocks.
 	embedQ4_0FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4_0FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4_0FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4_0FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4_0FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ4_0FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ4_0FileMaxCols = 2147483616
 )
 
 var embedQ4_0File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ4_0File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4_0FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ4_0FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4_0FileColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_0FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_0FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4_0FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_0FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_0FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ4_0PaddedBlockBytes = 32
 	// block: a row is whole q4_0 blocks.
 	embedQ4_0PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4_0PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4_0PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4_0PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4_0PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ4_0PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ4_0PaddedMaxCols = 2147483616
 )
 
 var embedQ4_0Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ4_0Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4_0PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ4_0PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4_0PaddedColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_0PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_0PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4_0PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_0PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_0PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

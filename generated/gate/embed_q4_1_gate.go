@@ -14,14 +14,14 @@ const (
 	embedQ4_1FileBlockBytes = 20
 	// block: a row is whole q4_1 blocks.
 	embedQ4_1FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4_1FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4_1FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4_1FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4_1FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ4_1FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ4_1FileMaxCols = 2147483616
 )
 
 var embedQ4_1File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ4_1File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4_1FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ4_1FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4_1FileColsMultiple, Source: "block", Chain: "a row is whole q4_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_1FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_1FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4_1FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_1FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_1FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ4_1PaddedBlockBytes = 32
 	// block: a row is whole q4_1 blocks.
 	embedQ4_1PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4_1PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4_1PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4_1PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4_1PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ4_1PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ4_1PaddedMaxCols = 2147483616
 )
 
 var embedQ4_1Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ4_1Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4_1PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ4_1PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4_1PaddedColsMultiple, Source: "block", Chain: "a row is whole q4_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_1PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4_1PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4_1PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_1PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4_1PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

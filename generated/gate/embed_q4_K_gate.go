@@ -14,14 +14,14 @@ const (
 	embedQ4KFileBlockBytes = 144
 	// block: a row is whole q4_K blocks.
 	embedQ4KFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4KFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4KFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4KFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4KFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ4KFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ4KFileMaxCols = 2147483392
 )
 
 var embedQ4KFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ4KFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ4KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4KFileColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4KFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4KFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4KFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4KFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4KFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ4KPaddedBlockBytes = 144
 	// block: a row is whole q4_K blocks.
 	embedQ4KPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ4KPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ4KPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ4KPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ4KPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ4KPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ4KPaddedMaxCols = 2147483392
 )
 
 var embedQ4KPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ4KPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ4KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ4KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ4KPaddedColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4KPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ4KPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ4KPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ4KPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ4KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ4KPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ4KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

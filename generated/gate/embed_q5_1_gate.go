@@ -14,14 +14,14 @@ const (
 	embedQ5_1FileBlockBytes = 24
 	// block: a row is whole q5_1 blocks.
 	embedQ5_1FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ5_1FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ5_1FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ5_1FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ5_1FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ5_1FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ5_1FileMaxCols = 2147483616
 )
 
 var embedQ5_1File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ5_1File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ5_1FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5_1FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5_1FileColsMultiple, Source: "block", Chain: "a row is whole q5_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5_1FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5_1FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5_1FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ5_1FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ5_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5_1FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ5_1PaddedBlockBytes = 32
 	// block: a row is whole q5_1 blocks.
 	embedQ5_1PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ5_1PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ5_1PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ5_1PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ5_1PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ5_1PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ5_1PaddedMaxCols = 2147483616
 )
 
 var embedQ5_1Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ5_1Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ5_1PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5_1PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5_1PaddedColsMultiple, Source: "block", Chain: "a row is whole q5_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5_1PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5_1PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5_1PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ5_1PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ5_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5_1PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

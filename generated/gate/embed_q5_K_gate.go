@@ -14,14 +14,14 @@ const (
 	embedQ5KFileBlockBytes = 176
 	// block: a row is whole q5_K blocks.
 	embedQ5KFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ5KFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ5KFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ5KFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ5KFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ5KFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ5KFileMaxCols = 2147483392
 )
 
 var embedQ5KFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ5KFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ5KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5KFileColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5KFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5KFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5KFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ5KFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ5KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5KFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ5KPaddedBlockBytes = 176
 	// block: a row is whole q5_K blocks.
 	embedQ5KPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ5KPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ5KPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ5KPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ5KPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ5KPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ5KPaddedMaxCols = 2147483392
 )
 
 var embedQ5KPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ5KPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ5KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5KPaddedColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5KPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5KPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5KPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ5KPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ5KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5KPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

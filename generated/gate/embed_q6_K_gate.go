@@ -14,14 +14,14 @@ const (
 	embedQ6KFileBlockBytes = 210
 	// block: a row is whole q6_K blocks.
 	embedQ6KFileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ6KFileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ6KFileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ6KFileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ6KFileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ6KFileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ6KFileMaxCols = 2147483392
 )
 
 var embedQ6KFile = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ6KFile = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ6KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ6KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ6KFileColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ6KFileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ6KFileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ6KFileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ6KFileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ6KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ6KFileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ6KFileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ6KPaddedBlockBytes = 224
 	// block: a row is whole q6_K blocks.
 	embedQ6KPaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ6KPaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ6KPaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ6KPaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ6KPaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedQ6KPaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ6KPaddedMaxCols = 2147483392
 )
 
 var embedQ6KPadded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ6KPadded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ6KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ6KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ6KPaddedColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ6KPaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ6KPaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ6KPaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ6KPaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ6KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ6KPaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ6KPaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

@@ -14,14 +14,14 @@ const (
 	embedQ8_0FileBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
 	embedQ8_0FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ8_0FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ8_0FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ8_0FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ8_0FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ8_0FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ8_0FileMaxCols = 2147483616
 )
 
 var embedQ8_0File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ8_0File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ8_0FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ8_0FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ8_0FileColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_0FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_0FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ8_0FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_0FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_0FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ8_0PaddedBlockBytes = 48
 	// block: a row is whole q8_0 blocks.
 	embedQ8_0PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ8_0PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ8_0PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ8_0PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ8_0PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ8_0PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ8_0PaddedMaxCols = 2147483616
 )
 
 var embedQ8_0Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ8_0Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ8_0PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ8_0PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ8_0PaddedColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_0PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_0PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ8_0PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_0PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_0PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

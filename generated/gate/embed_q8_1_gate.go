@@ -14,14 +14,14 @@ const (
 	embedQ8_1FileBlockBytes = 36
 	// block: a row is whole q8_1 blocks.
 	embedQ8_1FileColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ8_1FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ8_1FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ8_1FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ8_1FileMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ8_1FileMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ8_1FileMaxCols = 2147483616
 )
 
 var embedQ8_1File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedQ8_1File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ8_1FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ8_1FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ8_1FileColsMultiple, Source: "block", Chain: "a row is whole q8_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_1FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_1FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ8_1FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_1FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_1FileMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_1FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedQ8_1PaddedBlockBytes = 48
 	// block: a row is whole q8_1 blocks.
 	embedQ8_1PaddedColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedQ8_1PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedQ8_1PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedQ8_1PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedQ8_1PaddedMaxCols = 2147483583
+	// work: at least one whole 32.
+	embedQ8_1PaddedMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ8_1PaddedMaxCols = 2147483616
 )
 
 var embedQ8_1Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedQ8_1Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedQ8_1PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ8_1PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ8_1PaddedColsMultiple, Source: "block", Chain: "a row is whole q8_1 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_1PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ8_1PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedQ8_1PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_1PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ8_1PaddedMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ8_1PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "embed",

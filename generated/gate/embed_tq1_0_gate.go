@@ -14,14 +14,14 @@ const (
 	embedTQ1_0FileBlockBytes = 54
 	// block: a row is whole tq1_0 blocks.
 	embedTQ1_0FileColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedTQ1_0FileMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedTQ1_0FileMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedTQ1_0FileMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedTQ1_0FileMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedTQ1_0FileMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedTQ1_0FileMaxCols = 2147483392
 )
 
 var embedTQ1_0File = kernel.Variant{
@@ -31,10 +31,10 @@ var embedTQ1_0File = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedTQ1_0FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedTQ1_0FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedTQ1_0FileColsMultiple, Source: "block", Chain: "a row is whole tq1_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedTQ1_0FileMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedTQ1_0FileMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedTQ1_0FileMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedTQ1_0FileMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedTQ1_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedTQ1_0FileMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedTQ1_0FileMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",
@@ -83,14 +83,14 @@ const (
 	embedTQ1_0PaddedBlockBytes = 64
 	// block: a row is whole tq1_0 blocks.
 	embedTQ1_0PaddedColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	embedTQ1_0PaddedMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	embedTQ1_0PaddedMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	embedTQ1_0PaddedMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 64 units.
-	embedTQ1_0PaddedMaxCols = 2147483583
+	// work: at least one whole 256.
+	embedTQ1_0PaddedMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedTQ1_0PaddedMaxCols = 2147483392
 )
 
 var embedTQ1_0Padded = kernel.Variant{
@@ -100,10 +100,10 @@ var embedTQ1_0Padded = kernel.Variant{
 		{Kind: kernel.Arch, Value: embedTQ1_0PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedTQ1_0PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: embedTQ1_0PaddedColsMultiple, Source: "block", Chain: "a row is whole tq1_0 blocks"},
-		{Kind: kernel.Min, Dim: "tokens", Value: embedTQ1_0PaddedMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedTQ1_0PaddedMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: embedTQ1_0PaddedMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: embedTQ1_0PaddedMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: embedTQ1_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedTQ1_0PaddedMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedTQ1_0PaddedMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "embed",

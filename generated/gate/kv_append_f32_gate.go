@@ -12,11 +12,11 @@ const (
 	kvAppendF32ElementMinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	kvAppendF32ElementBlockBytes = 4
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	kvAppendF32ElementMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-	kvAppendF32ElementMaxCols = 2147483519
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	kvAppendF32ElementMaxCols = 2147483647
+	// work: an empty axis is no launch.
 	kvAppendF32ElementMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	kvAppendF32ElementMaxTokens = 65535 * 1 * 1
@@ -28,9 +28,9 @@ var kvAppendF32Element = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: kvAppendF32ElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: kvAppendF32ElementBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "cols", Value: kvAppendF32ElementMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: kvAppendF32ElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 128 elems"},
-		{Kind: kernel.Min, Dim: "tokens", Value: kvAppendF32ElementMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: kvAppendF32ElementMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: kvAppendF32ElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: kvAppendF32ElementMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: kvAppendF32ElementMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "f32",

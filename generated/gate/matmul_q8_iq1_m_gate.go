@@ -15,18 +15,18 @@ const (
 	matmulQ8IQ1MT8BlockBytes = 56
 	// block: a row is whole iq1_m blocks.
 	matmulQ8IQ1MT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ1MT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ1MT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ1MT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ1MT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ1MT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ1MT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ1MT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ1MT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ1MT8MaxCols = 2147483392
 )
 
 var matmulQ8IQ1MT8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8IQ1MT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ1MT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8IQ1MT8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ1MT8ColsMultiple, Source: "block", Chain: "a row is whole iq1_m blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ1MT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ1MT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ1MT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ1MT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ1MT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ1MT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ1MT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ1MT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ1MT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ1MT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ1MT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8IQ1MPaddedT8BlockBytes = 64
 	// block: a row is whole iq1_m blocks.
 	matmulQ8IQ1MPaddedT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ1MPaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ1MPaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ1MPaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ1MPaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ1MPaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ1MPaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ1MPaddedT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ1MPaddedT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ1MPaddedT8MaxCols = 2147483392
 )
 
 var matmulQ8IQ1MPaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8IQ1MPaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ1MPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8IQ1MPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ1MPaddedT8ColsMultiple, Source: "block", Chain: "a row is whole iq1_m blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ1MPaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ1MPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ1MPaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ1MPaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ1MPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ1MPaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ1MPaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ1MPaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ1MPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ1MPaddedT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ1MPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

@@ -15,18 +15,18 @@ const (
 	matmulQ8IQ2ST8BlockBytes = 82
 	// block: a row is whole iq2_s blocks.
 	matmulQ8IQ2ST8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ2ST8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ2ST8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ2ST8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ2ST8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ2ST8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ2ST8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ2ST8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ2ST8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ2ST8MaxCols = 2147483392
 )
 
 var matmulQ8IQ2ST8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8IQ2ST8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ2ST8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8IQ2ST8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ2ST8ColsMultiple, Source: "block", Chain: "a row is whole iq2_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2ST8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2ST8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2ST8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2ST8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2ST8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2ST8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ2ST8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2ST8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2ST8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2ST8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2ST8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8IQ2SPaddedT8BlockBytes = 96
 	// block: a row is whole iq2_s blocks.
 	matmulQ8IQ2SPaddedT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ2SPaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ2SPaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ2SPaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ2SPaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ2SPaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ2SPaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ2SPaddedT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ2SPaddedT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ2SPaddedT8MaxCols = 2147483392
 )
 
 var matmulQ8IQ2SPaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8IQ2SPaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ2SPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8IQ2SPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ2SPaddedT8ColsMultiple, Source: "block", Chain: "a row is whole iq2_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2SPaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2SPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2SPaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2SPaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2SPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2SPaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ2SPaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2SPaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2SPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2SPaddedT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2SPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

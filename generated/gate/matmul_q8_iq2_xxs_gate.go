@@ -15,18 +15,18 @@ const (
 	matmulQ8IQ2XXST8BlockBytes = 66
 	// block: a row is whole iq2_xxs blocks.
 	matmulQ8IQ2XXST8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ2XXST8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ2XXST8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ2XXST8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ2XXST8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ2XXST8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ2XXST8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ2XXST8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ2XXST8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ2XXST8MaxCols = 2147483392
 )
 
 var matmulQ8IQ2XXST8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8IQ2XXST8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ2XXST8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8IQ2XXST8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ2XXST8ColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2XXST8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2XXST8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2XXST8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2XXST8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2XXST8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2XXST8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ2XXST8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2XXST8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2XXST8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2XXST8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2XXST8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8IQ2XXSPaddedT8BlockBytes = 80
 	// block: a row is whole iq2_xxs blocks.
 	matmulQ8IQ2XXSPaddedT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ2XXSPaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ2XXSPaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ2XXSPaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ2XXSPaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ2XXSPaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ2XXSPaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ2XXSPaddedT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8IQ2XXSPaddedT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8IQ2XXSPaddedT8MaxCols = 2147483392
 )
 
 var matmulQ8IQ2XXSPaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8IQ2XXSPaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ2XXSPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8IQ2XXSPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ2XXSPaddedT8ColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2XXSPaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2XXSPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2XXSPaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ2XXSPaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ2XXSPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ2XXSPaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ2XXSPaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2XXSPaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2XXSPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ2XXSPaddedT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ2XXSPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

@@ -15,18 +15,18 @@ const (
 	matmulQ8IQ4NLT8BlockBytes = 18
 	// block: a row is whole iq4_nl blocks.
 	matmulQ8IQ4NLT8ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ4NLT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ4NLT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ4NLT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ4NLT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ4NLT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ4NLT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ4NLT8MaxCols = 2147483615
+	// work: at least one whole 32.
+	matmulQ8IQ4NLT8MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matmulQ8IQ4NLT8MaxCols = 2147483616
 )
 
 var matmulQ8IQ4NLT8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8IQ4NLT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ4NLT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8IQ4NLT8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ4NLT8ColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ4NLT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ4NLT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ4NLT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ4NLT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ4NLT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ4NLT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ4NLT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ4NLT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ4NLT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ4NLT8MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ4NLT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8IQ4NLPaddedT8BlockBytes = 32
 	// block: a row is whole iq4_nl blocks.
 	matmulQ8IQ4NLPaddedT8ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8IQ4NLPaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8IQ4NLPaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8IQ4NLPaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8IQ4NLPaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8IQ4NLPaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8IQ4NLPaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8IQ4NLPaddedT8MaxCols = 2147483615
+	// work: at least one whole 32.
+	matmulQ8IQ4NLPaddedT8MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matmulQ8IQ4NLPaddedT8MaxCols = 2147483616
 )
 
 var matmulQ8IQ4NLPaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8IQ4NLPaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8IQ4NLPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8IQ4NLPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8IQ4NLPaddedT8ColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ4NLPaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ4NLPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ4NLPaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8IQ4NLPaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8IQ4NLPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8IQ4NLPaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8IQ4NLPaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ4NLPaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ4NLPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8IQ4NLPaddedT8MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8IQ4NLPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

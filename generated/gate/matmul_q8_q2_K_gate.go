@@ -15,18 +15,18 @@ const (
 	matmulQ8Q2KT8BlockBytes = 84
 	// block: a row is whole q2_K blocks.
 	matmulQ8Q2KT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8Q2KT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8Q2KT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8Q2KT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8Q2KT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8Q2KT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8Q2KT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8Q2KT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8Q2KT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8Q2KT8MaxCols = 2147483392
 )
 
 var matmulQ8Q2KT8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8Q2KT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8Q2KT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8Q2KT8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8Q2KT8ColsMultiple, Source: "block", Chain: "a row is whole q2_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q2KT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q2KT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q2KT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q2KT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q2KT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q2KT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8Q2KT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q2KT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q2KT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q2KT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q2KT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8Q2KPaddedT8BlockBytes = 96
 	// block: a row is whole q2_K blocks.
 	matmulQ8Q2KPaddedT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8Q2KPaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8Q2KPaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8Q2KPaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8Q2KPaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8Q2KPaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8Q2KPaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8Q2KPaddedT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8Q2KPaddedT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8Q2KPaddedT8MaxCols = 2147483392
 )
 
 var matmulQ8Q2KPaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8Q2KPaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8Q2KPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8Q2KPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8Q2KPaddedT8ColsMultiple, Source: "block", Chain: "a row is whole q2_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q2KPaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q2KPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q2KPaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q2KPaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q2KPaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q2KPaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8Q2KPaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q2KPaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q2KPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q2KPaddedT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q2KPaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

@@ -15,18 +15,18 @@ const (
 	matmulQ8TQ1_0T8BlockBytes = 54
 	// block: a row is whole tq1_0 blocks.
 	matmulQ8TQ1_0T8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8TQ1_0T8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8TQ1_0T8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8TQ1_0T8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8TQ1_0T8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8TQ1_0T8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8TQ1_0T8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8TQ1_0T8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8TQ1_0T8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8TQ1_0T8MaxCols = 2147483392
 )
 
 var matmulQ8TQ1_0T8 = kernel.Variant{
@@ -36,12 +36,12 @@ var matmulQ8TQ1_0T8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8TQ1_0T8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8TQ1_0T8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8TQ1_0T8ColsMultiple, Source: "block", Chain: "a row is whole tq1_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8TQ1_0T8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8TQ1_0T8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8TQ1_0T8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8TQ1_0T8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8TQ1_0T8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8TQ1_0T8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8TQ1_0T8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8TQ1_0T8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8TQ1_0T8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8TQ1_0T8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8TQ1_0T8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",
@@ -95,18 +95,18 @@ const (
 	matmulQ8TQ1_0PaddedT8BlockBytes = 64
 	// block: a row is whole tq1_0 blocks.
 	matmulQ8TQ1_0PaddedT8ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matmulQ8TQ1_0PaddedT8MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 8 rows.
-	matmulQ8TQ1_0PaddedT8MaxRows = 2147483639
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8TQ1_0PaddedT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matmulQ8TQ1_0PaddedT8MinTokens = 1
 	// grid: 65535 blocks in grid.y * 8 tokens a block.
 	matmulQ8TQ1_0PaddedT8MaxTokens = 65535 * 8 * 1
-	// shape: an empty axis is no launch.
-	matmulQ8TQ1_0PaddedT8MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matmulQ8TQ1_0PaddedT8MaxCols = 2147483615
+	// work: at least one whole 256.
+	matmulQ8TQ1_0PaddedT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8TQ1_0PaddedT8MaxCols = 2147483392
 )
 
 var matmulQ8TQ1_0PaddedT8 = kernel.Variant{
@@ -116,12 +116,12 @@ var matmulQ8TQ1_0PaddedT8 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matmulQ8TQ1_0PaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8TQ1_0PaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8TQ1_0PaddedT8ColsMultiple, Source: "block", Chain: "a row is whole tq1_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8TQ1_0PaddedT8MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8TQ1_0PaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 8 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8TQ1_0PaddedT8MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8TQ1_0PaddedT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8TQ1_0PaddedT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8TQ1_0PaddedT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8TQ1_0PaddedT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8TQ1_0PaddedT8MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8TQ1_0PaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8TQ1_0PaddedT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8TQ1_0PaddedT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matmul-q8",

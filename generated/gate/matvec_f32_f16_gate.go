@@ -13,20 +13,20 @@ const (
 	matvecF32F16Rows2MinArch = 80
 	// layout: the body reads the file's blocks as they are.
 	matvecF32F16Rows2BlockBytes = 2
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecF32F16Rows2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-	matvecF32F16Rows2MaxRows = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matvecF32F16Rows2MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matvecF32F16Rows2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecF32F16Rows2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecF32F16Rows2MinCols = 1
+	// work: at least one whole 8.
+	matvecF32F16Rows2MinCols = 8
 	// unit: a unit is 8 elements.
 	matvecF32F16Rows2ColsMultiple = 8
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matvecF32F16Rows2MaxCols = 2147483615
+	// index: 2147483647, the largest 32-bit argument, in whole 8s.
+	matvecF32F16Rows2MaxCols = 2147483640
 )
 
 var matvecF32F16Rows2 = kernel.Variant{
@@ -35,13 +35,13 @@ var matvecF32F16Rows2 = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecF32F16Rows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecF32F16Rows2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecF32F16Rows2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecF32F16Rows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32F16Rows2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecF32F16Rows2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecF32F16Rows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32F16Rows2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecF32F16Rows2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecF32F16Rows2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecF32F16Rows2MinCols, Source: "work", Chain: "at least one whole 8"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecF32F16Rows2ColsMultiple, Source: "unit", Chain: "a unit is 8 elements"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecF32F16Rows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecF32F16Rows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 8s"},
 	},
 	Class:  "f32",
 	Family: "matvec-f32",

@@ -15,18 +15,18 @@ const (
 	matvecF32IQ2XXSRows2BlockBytes = 66
 	// block: a row is whole iq2_xxs blocks.
 	matvecF32IQ2XXSRows2ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecF32IQ2XXSRows2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-	matvecF32IQ2XXSRows2MaxRows = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matvecF32IQ2XXSRows2MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matvecF32IQ2XXSRows2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecF32IQ2XXSRows2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecF32IQ2XXSRows2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matvecF32IQ2XXSRows2MaxCols = 2147483615
+	// work: at least one whole 256.
+	matvecF32IQ2XXSRows2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecF32IQ2XXSRows2MaxCols = 2147483392
 )
 
 var matvecF32IQ2XXSRows2 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecF32IQ2XXSRows2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecF32IQ2XXSRows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecF32IQ2XXSRows2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecF32IQ2XXSRows2ColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecF32IQ2XXSRows2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecF32IQ2XXSRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32IQ2XXSRows2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecF32IQ2XXSRows2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecF32IQ2XXSRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32IQ2XXSRows2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecF32IQ2XXSRows2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecF32IQ2XXSRows2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecF32IQ2XXSRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecF32IQ2XXSRows2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecF32IQ2XXSRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "matvec-f32",
@@ -95,18 +95,18 @@ const (
 	matvecF32IQ2XXSPaddedRows2BlockBytes = 80
 	// block: a row is whole iq2_xxs blocks.
 	matvecF32IQ2XXSPaddedRows2ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecF32IQ2XXSPaddedRows2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-	matvecF32IQ2XXSPaddedRows2MaxRows = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matvecF32IQ2XXSPaddedRows2MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matvecF32IQ2XXSPaddedRows2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecF32IQ2XXSPaddedRows2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecF32IQ2XXSPaddedRows2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matvecF32IQ2XXSPaddedRows2MaxCols = 2147483615
+	// work: at least one whole 256.
+	matvecF32IQ2XXSPaddedRows2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecF32IQ2XXSPaddedRows2MaxCols = 2147483392
 )
 
 var matvecF32IQ2XXSPaddedRows2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecF32IQ2XXSPaddedRows2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecF32IQ2XXSPaddedRows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecF32IQ2XXSPaddedRows2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecF32IQ2XXSPaddedRows2ColsMultiple, Source: "block", Chain: "a row is whole iq2_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecF32IQ2XXSPaddedRows2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecF32IQ2XXSPaddedRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32IQ2XXSPaddedRows2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecF32IQ2XXSPaddedRows2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecF32IQ2XXSPaddedRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32IQ2XXSPaddedRows2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecF32IQ2XXSPaddedRows2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecF32IQ2XXSPaddedRows2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecF32IQ2XXSPaddedRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecF32IQ2XXSPaddedRows2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecF32IQ2XXSPaddedRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "f32",
 	Family: "matvec-f32",

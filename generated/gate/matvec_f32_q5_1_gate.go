@@ -15,18 +15,18 @@ const (
 	matvecF32Q5_1Rows2BlockBytes = 24
 	// block: a row is whole q5_1 blocks.
 	matvecF32Q5_1Rows2ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecF32Q5_1Rows2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-	matvecF32Q5_1Rows2MaxRows = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matvecF32Q5_1Rows2MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matvecF32Q5_1Rows2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecF32Q5_1Rows2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecF32Q5_1Rows2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matvecF32Q5_1Rows2MaxCols = 2147483615
+	// work: at least one whole 32.
+	matvecF32Q5_1Rows2MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matvecF32Q5_1Rows2MaxCols = 2147483616
 )
 
 var matvecF32Q5_1Rows2 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecF32Q5_1Rows2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecF32Q5_1Rows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecF32Q5_1Rows2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecF32Q5_1Rows2ColsMultiple, Source: "block", Chain: "a row is whole q5_1 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecF32Q5_1Rows2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecF32Q5_1Rows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32Q5_1Rows2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecF32Q5_1Rows2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecF32Q5_1Rows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32Q5_1Rows2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecF32Q5_1Rows2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecF32Q5_1Rows2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecF32Q5_1Rows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecF32Q5_1Rows2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecF32Q5_1Rows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "matvec-f32",
@@ -95,18 +95,18 @@ const (
 	matvecF32Q5_1PaddedRows2BlockBytes = 32
 	// block: a row is whole q5_1 blocks.
 	matvecF32Q5_1PaddedRows2ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecF32Q5_1PaddedRows2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 4 rows.
-	matvecF32Q5_1PaddedRows2MaxRows = 2147483643
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	matvecF32Q5_1PaddedRows2MaxRows = 2147483647
+	// work: an empty axis is no launch.
 	matvecF32Q5_1PaddedRows2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecF32Q5_1PaddedRows2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecF32Q5_1PaddedRows2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 32 units.
-	matvecF32Q5_1PaddedRows2MaxCols = 2147483615
+	// work: at least one whole 32.
+	matvecF32Q5_1PaddedRows2MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matvecF32Q5_1PaddedRows2MaxCols = 2147483616
 )
 
 var matvecF32Q5_1PaddedRows2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecF32Q5_1PaddedRows2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecF32Q5_1PaddedRows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecF32Q5_1PaddedRows2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecF32Q5_1PaddedRows2ColsMultiple, Source: "block", Chain: "a row is whole q5_1 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecF32Q5_1PaddedRows2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecF32Q5_1PaddedRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 4 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32Q5_1PaddedRows2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecF32Q5_1PaddedRows2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecF32Q5_1PaddedRows2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecF32Q5_1PaddedRows2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecF32Q5_1PaddedRows2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecF32Q5_1PaddedRows2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecF32Q5_1PaddedRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 32 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecF32Q5_1PaddedRows2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecF32Q5_1PaddedRows2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "f32",
 	Family: "matvec-f32",

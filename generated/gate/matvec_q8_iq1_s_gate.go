@@ -15,18 +15,18 @@ const (
 	matvecQ8IQ1SV1BlockBytes = 50
 	// block: a row is whole iq1_s blocks.
 	matvecQ8IQ1SV1ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV1MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ1SV1MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ1SV1MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV1MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ1SV1MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ1SV1MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ1SV1MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8IQ1SV1MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8IQ1SV1MaxCols = 2147483392
 )
 
 var matvecQ8IQ1SV1 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecQ8IQ1SV1 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ1SV1MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecQ8IQ1SV1BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ1SV1ColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV1MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV1MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV1MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV1MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV1MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV1MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ1SV1MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV1MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ1SV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV1MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ1SV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -95,18 +95,18 @@ const (
 	matvecQ8IQ1SV2BlockBytes = 64
 	// block: a row is whole iq1_s blocks.
 	matvecQ8IQ1SV2ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ1SV2MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ1SV2MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ1SV2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ1SV2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ1SV2MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8IQ1SV2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8IQ1SV2MaxCols = 2147483392
 )
 
 var matvecQ8IQ1SV2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecQ8IQ1SV2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ1SV2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ1SV2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ1SV2ColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV2MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ1SV2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ1SV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ1SV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -175,16 +175,16 @@ const (
 	matvecQ8IQ1SV2PfBlockBytes = 64
 	// block: a row is whole iq1_s blocks.
 	matvecQ8IQ1SV2PfColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV2PfMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ1SV2PfMaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ1SV2PfMaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ1SV2PfMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ1SV2PfMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ1SV2PfMinCols = 1
+	// work: at least one whole 256.
+	matvecQ8IQ1SV2PfMinCols = 256
 	// coverage: 256 threads * 2 rounds * 32 elements.
 	matvecQ8IQ1SV2PfMaxCols = 256 * 2 * 32
 )
@@ -196,11 +196,11 @@ var matvecQ8IQ1SV2Pf = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ1SV2PfMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ1SV2PfBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ1SV2PfColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV2PfMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV2PfMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV2PfMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ1SV2PfMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ1SV2PfMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ1SV2PfMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ1SV2PfMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV2PfMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ1SV2PfMinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ1SV2PfMaxCols, Source: "coverage", Chain: "256 threads * 2 rounds * 32 elements"},
 	},
 	Class:  "q8",

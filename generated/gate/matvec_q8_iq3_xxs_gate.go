@@ -15,18 +15,18 @@ const (
 	matvecQ8IQ3XXSV1BlockBytes = 98
 	// block: a row is whole iq3_xxs blocks.
 	matvecQ8IQ3XXSV1ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV1MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ3XXSV1MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ3XXSV1MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV1MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ3XXSV1MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ3XXSV1MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ3XXSV1MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8IQ3XXSV1MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8IQ3XXSV1MaxCols = 2147483392
 )
 
 var matvecQ8IQ3XXSV1 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecQ8IQ3XXSV1 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ3XXSV1MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecQ8IQ3XXSV1BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ3XXSV1ColsMultiple, Source: "block", Chain: "a row is whole iq3_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV1MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV1MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV1MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV1MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV1MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV1MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ3XXSV1MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV1MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ3XXSV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV1MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ3XXSV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -95,18 +95,18 @@ const (
 	matvecQ8IQ3XXSV2BlockBytes = 112
 	// block: a row is whole iq3_xxs blocks.
 	matvecQ8IQ3XXSV2ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ3XXSV2MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ3XXSV2MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ3XXSV2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ3XXSV2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ3XXSV2MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8IQ3XXSV2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8IQ3XXSV2MaxCols = 2147483392
 )
 
 var matvecQ8IQ3XXSV2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecQ8IQ3XXSV2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ3XXSV2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ3XXSV2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ3XXSV2ColsMultiple, Source: "block", Chain: "a row is whole iq3_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV2MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ3XXSV2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ3XXSV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ3XXSV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -175,16 +175,16 @@ const (
 	matvecQ8IQ3XXSV2PfBlockBytes = 112
 	// block: a row is whole iq3_xxs blocks.
 	matvecQ8IQ3XXSV2PfColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV2PfMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ3XXSV2PfMaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ3XXSV2PfMaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ3XXSV2PfMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ3XXSV2PfMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ3XXSV2PfMinCols = 1
+	// work: at least one whole 256.
+	matvecQ8IQ3XXSV2PfMinCols = 256
 	// coverage: 256 threads * 2 rounds * 32 elements.
 	matvecQ8IQ3XXSV2PfMaxCols = 256 * 2 * 32
 )
@@ -196,11 +196,11 @@ var matvecQ8IQ3XXSV2Pf = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ3XXSV2PfMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ3XXSV2PfBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ3XXSV2PfColsMultiple, Source: "block", Chain: "a row is whole iq3_xxs blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV2PfMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV2PfMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV2PfMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ3XXSV2PfMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ3XXSV2PfMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ3XXSV2PfMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ3XXSV2PfMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV2PfMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ3XXSV2PfMinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ3XXSV2PfMaxCols, Source: "coverage", Chain: "256 threads * 2 rounds * 32 elements"},
 	},
 	Class:  "q8",

@@ -15,18 +15,18 @@ const (
 	matvecQ8IQ4NLV1BlockBytes = 18
 	// block: a row is whole iq4_nl blocks.
 	matvecQ8IQ4NLV1ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV1MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ4NLV1MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ4NLV1MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV1MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ4NLV1MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ4NLV1MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ4NLV1MaxCols = 2147483391
+	// work: at least one whole 32.
+	matvecQ8IQ4NLV1MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matvecQ8IQ4NLV1MaxCols = 2147483616
 )
 
 var matvecQ8IQ4NLV1 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecQ8IQ4NLV1 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ4NLV1MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecQ8IQ4NLV1BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ4NLV1ColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV1MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV1MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV1MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV1MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV1MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV1MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ4NLV1MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV1MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ4NLV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV1MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ4NLV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -95,18 +95,18 @@ const (
 	matvecQ8IQ4NLV2BlockBytes = 32
 	// block: a row is whole iq4_nl blocks.
 	matvecQ8IQ4NLV2ColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ4NLV2MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ4NLV2MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ4NLV2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ4NLV2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8IQ4NLV2MaxCols = 2147483391
+	// work: at least one whole 32.
+	matvecQ8IQ4NLV2MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matvecQ8IQ4NLV2MaxCols = 2147483616
 )
 
 var matvecQ8IQ4NLV2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecQ8IQ4NLV2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ4NLV2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ4NLV2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ4NLV2ColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV2MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ4NLV2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ4NLV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ4NLV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -175,16 +175,16 @@ const (
 	matvecQ8IQ4NLV2PfBlockBytes = 32
 	// block: a row is whole iq4_nl blocks.
 	matvecQ8IQ4NLV2PfColsMultiple = 32
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV2PfMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8IQ4NLV2PfMaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8IQ4NLV2PfMaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8IQ4NLV2PfMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8IQ4NLV2PfMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8IQ4NLV2PfMinCols = 1
+	// work: at least one whole 32.
+	matvecQ8IQ4NLV2PfMinCols = 32
 	// coverage: 256 threads * 2 rounds * 32 elements.
 	matvecQ8IQ4NLV2PfMaxCols = 256 * 2 * 32
 )
@@ -196,11 +196,11 @@ var matvecQ8IQ4NLV2Pf = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8IQ4NLV2PfMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8IQ4NLV2PfBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8IQ4NLV2PfColsMultiple, Source: "block", Chain: "a row is whole iq4_nl blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV2PfMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV2PfMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV2PfMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8IQ4NLV2PfMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8IQ4NLV2PfMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8IQ4NLV2PfMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8IQ4NLV2PfMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV2PfMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8IQ4NLV2PfMinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8IQ4NLV2PfMaxCols, Source: "coverage", Chain: "256 threads * 2 rounds * 32 elements"},
 	},
 	Class:  "q8",

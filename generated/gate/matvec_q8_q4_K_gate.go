@@ -15,18 +15,18 @@ const (
 	matvecQ8Q4KV1BlockBytes = 144
 	// block: a row is whole q4_K blocks.
 	matvecQ8Q4KV1ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV1MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8Q4KV1MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8Q4KV1MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV1MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8Q4KV1MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8Q4KV1MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8Q4KV1MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8Q4KV1MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8Q4KV1MaxCols = 2147483392
 )
 
 var matvecQ8Q4KV1 = kernel.Variant{
@@ -36,12 +36,12 @@ var matvecQ8Q4KV1 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8Q4KV1MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecQ8Q4KV1BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8Q4KV1ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV1MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV1MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV1MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV1MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV1MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV1MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8Q4KV1MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV1MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8Q4KV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV1MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8Q4KV1MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -95,18 +95,18 @@ const (
 	matvecQ8Q4KV2BlockBytes = 144
 	// block: a row is whole q4_K blocks.
 	matvecQ8Q4KV2ColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8Q4KV2MaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8Q4KV2MaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV2MinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8Q4KV2MaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8Q4KV2MinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 units.
-	matvecQ8Q4KV2MaxCols = 2147483391
+	// work: at least one whole 256.
+	matvecQ8Q4KV2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matvecQ8Q4KV2MaxCols = 2147483392
 )
 
 var matvecQ8Q4KV2 = kernel.Variant{
@@ -116,12 +116,12 @@ var matvecQ8Q4KV2 = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8Q4KV2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8Q4KV2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8Q4KV2ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV2MinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV2MinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV2MaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8Q4KV2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV2MinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8Q4KV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 units"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8Q4KV2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
 	},
 	Class:  "q8",
 	Family: "matvec-q8",
@@ -175,16 +175,16 @@ const (
 	matvecQ8Q4KV2PfBlockBytes = 144
 	// block: a row is whole q4_K blocks.
 	matvecQ8Q4KV2PfColsMultiple = 256
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV2PfMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	matvecQ8Q4KV2PfMaxRows = 2147483646
-	// shape: an empty axis is no launch.
+	// grid: 2147483647 blocks in grid.x.
+	matvecQ8Q4KV2PfMaxRows = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
 	matvecQ8Q4KV2PfMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	matvecQ8Q4KV2PfMaxTokens = 65535 * 1 * 1
-	// shape: an empty axis is no launch.
-	matvecQ8Q4KV2PfMinCols = 1
+	// work: at least one whole 256.
+	matvecQ8Q4KV2PfMinCols = 256
 	// coverage: 256 threads * 2 rounds * 64 elements.
 	matvecQ8Q4KV2PfMaxCols = 256 * 2 * 64
 )
@@ -196,11 +196,11 @@ var matvecQ8Q4KV2Pf = kernel.Variant{
 		{Kind: kernel.Arch, Value: matvecQ8Q4KV2PfMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8Q4KV2PfBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecQ8Q4KV2PfColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV2PfMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV2PfMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV2PfMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecQ8Q4KV2PfMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecQ8Q4KV2PfMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecQ8Q4KV2PfMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecQ8Q4KV2PfMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV2PfMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecQ8Q4KV2PfMinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecQ8Q4KV2PfMaxCols, Source: "coverage", Chain: "256 threads * 2 rounds * 64 elements"},
 	},
 	Class:  "q8",

@@ -10,13 +10,13 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	quantizeA8WarpMinArch = 80
-	// shape: an empty axis is no launch.
-	quantizeA8WarpMinCols = 1
+	// work: at least one whole 32.
+	quantizeA8WarpMinCols = 32
 	// unit: threads work on 32 elements together.
 	quantizeA8WarpColsMultiple = 32
-	// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-	quantizeA8WarpMaxCols = 2147483519
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	quantizeA8WarpMaxCols = 2147483616
+	// work: an empty axis is no launch.
 	quantizeA8WarpMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	quantizeA8WarpMaxTokens = 65535 * 1 * 1
@@ -27,10 +27,10 @@ var quantizeA8Warp = kernel.Variant{
 	Args: quantizeA8Args,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: quantizeA8WarpMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: quantizeA8WarpMinCols, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: quantizeA8WarpMinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: quantizeA8WarpColsMultiple, Source: "unit", Chain: "threads work on 32 elements together"},
-		{Kind: kernel.Max, Dim: "cols", Value: quantizeA8WarpMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 128 elems"},
-		{Kind: kernel.Min, Dim: "tokens", Value: quantizeA8WarpMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: quantizeA8WarpMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
+		{Kind: kernel.Min, Dim: "tokens", Value: quantizeA8WarpMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: quantizeA8WarpMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "q8",

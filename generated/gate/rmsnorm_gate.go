@@ -10,14 +10,14 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	rmsnormBlockMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	rmsnormBlockMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-	rmsnormBlockMaxCols = 2147483391
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead.
+	rmsnormBlockMaxCols = 2147483392
+	// work: an empty axis is no launch.
 	rmsnormBlockMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 rows.
-	rmsnormBlockMaxRows = 2147483646
+	// grid: 2147483647 blocks in grid.x.
+	rmsnormBlockMaxRows = 2147483647 * 1 * 1
 )
 
 var rmsnormBlock = kernel.Variant{
@@ -25,10 +25,10 @@ var rmsnormBlock = kernel.Variant{
 	Args: rmsnormArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: rmsnormBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: rmsnormBlockMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: rmsnormBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 elems"},
-		{Kind: kernel.Min, Dim: "rows", Value: rmsnormBlockMinRows, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: rmsnormBlockMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 rows"},
+		{Kind: kernel.Min, Dim: "cols", Value: rmsnormBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: rmsnormBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "rows", Value: rmsnormBlockMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: rmsnormBlockMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
 	},
 	Class:  "f32",
 	Family: "rmsnorm",

@@ -11,17 +11,17 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	ropePairsMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	ropePairsMinHeads = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 1 heads.
-	ropePairsMaxHeads = 2147483646
-	// shape: an empty axis is no launch.
-	ropePairsMinHeadDim = 1
+	// grid: 2147483647 blocks in grid.x.
+	ropePairsMaxHeads = 2147483647 * 1 * 1
+	// work: at least one whole 2.
+	ropePairsMinHeadDim = 2
 	// unit: a pair is 2 elements.
 	ropePairsHeadDimMultiple = 2
-	// index: 2147483647, the largest 32-bit index, less one period of 64 pairs.
-	ropePairsMaxHeadDim = 2147483583
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument, in whole 2s.
+	ropePairsMaxHeadDim = 2147483646
+	// work: an empty axis is no launch.
 	ropePairsMinTokens = 1
 	// grid: 65535 blocks in grid.y.
 	ropePairsMaxTokens = 65535 * 1 * 1
@@ -32,12 +32,12 @@ var ropePairs = kernel.Variant{
 	Args: ropeArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: ropePairsMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "heads", Value: ropePairsMinHeads, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "heads", Value: ropePairsMaxHeads, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 1 heads"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: ropePairsMinHeadDim, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "heads", Value: ropePairsMinHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "heads", Value: ropePairsMaxHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: ropePairsMinHeadDim, Source: "work", Chain: "at least one whole 2"},
 		{Kind: kernel.Multiple, Dim: "head_dim", Value: ropePairsHeadDimMultiple, Source: "unit", Chain: "a pair is 2 elements"},
-		{Kind: kernel.Max, Dim: "head_dim", Value: ropePairsMaxHeadDim, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 64 pairs"},
-		{Kind: kernel.Min, Dim: "tokens", Value: ropePairsMinTokens, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "head_dim", Value: ropePairsMaxHeadDim, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 2s"},
+		{Kind: kernel.Min, Dim: "tokens", Value: ropePairsMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: ropePairsMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "f32",

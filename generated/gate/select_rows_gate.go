@@ -10,11 +10,11 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	selectRowsElementMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	selectRowsElementMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 128 elems.
-	selectRowsElementMaxCols = 2147483519
-	// shape: an empty axis is no launch.
+	// index: 2147483647, the largest 32-bit argument.
+	selectRowsElementMaxCols = 2147483647
+	// work: an empty axis is no launch.
 	selectRowsElementMinRows = 1
 	// grid: 65535 blocks in grid.y.
 	selectRowsElementMaxRows = 65535 * 1 * 1
@@ -25,9 +25,9 @@ var selectRowsElement = kernel.Variant{
 	Args: selectRowsArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: selectRowsElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: selectRowsElementMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: selectRowsElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 128 elems"},
-		{Kind: kernel.Min, Dim: "rows", Value: selectRowsElementMinRows, Source: "shape", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: selectRowsElementMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: selectRowsElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "rows", Value: selectRowsElementMinRows, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "rows", Value: selectRowsElementMaxRows, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "f32",

@@ -9,10 +9,10 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 const (
 	// code: the baseline that every kernel is compiled for.
 	siluMulElementMinArch = 80
-	// shape: an empty axis is no launch.
+	// work: an empty axis is no launch.
 	siluMulElementMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less one period of 256 elems.
-	siluMulElementMaxCols = 2147483391
+	// index: 2147483647, the largest 32-bit argument.
+	siluMulElementMaxCols = 2147483647
 )
 
 var siluMulElement = kernel.Variant{
@@ -20,8 +20,8 @@ var siluMulElement = kernel.Variant{
 	Args: siluMulArgs,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: siluMulElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Min, Dim: "cols", Value: siluMulElementMinCols, Source: "shape", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: siluMulElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less one period of 256 elems"},
+		{Kind: kernel.Min, Dim: "cols", Value: siluMulElementMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: siluMulElementMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
 	},
 	Class:  "f32",
 	Family: "silu-mul",

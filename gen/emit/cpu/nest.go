@@ -535,7 +535,9 @@ func (k *kernel) planeWord(p model.Plane, at point, wide, packed bool) string {
 		}
 		return raw
 	}
-	if whole := a.ok && k.constant(shift) && shift.Base+p.Bits == width; !whole {
+	// The uppermost bits need no mask, unless the word is kept in a wider type: then the mask saves a bounds check.
+	kept := p.Field != nil || width&(width-1) == 0
+	if whole := a.ok && kept && k.constant(shift) && shift.Base+p.Bits == width; !whole {
 		raw += "&" + mask(p.Bits)
 	}
 	is64 := width > 32
