@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,15 +20,18 @@ import (
 	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
+// vocabularyFolder holds minfer.cuh and a kernel that says every word of it.
+const vocabularyFolder = "../../../gen/emit/cuda/vocabulary"
+
 // testModule is the kernels of testdata with the vocabulary they are written in.
 var testModule = sync.OnceValues(func() (gpu.Module, error) {
-	header, err := os.ReadFile(filepath.FromSlash("../../../gen/emit/cuda/vocabulary/minfer.cuh"))
+	header, err := os.ReadFile(filepath.FromSlash(vocabularyFolder + "/minfer.cuh"))
 	if err != nil {
 		return gpu.Module{}, err
 	}
 	m := gpu.Module{Name: "testdata", Headers: map[string]string{"minfer.cuh": string(header)}}
 	files, err := filepath.Glob("testdata/*.cu")
-	for _, f := range files {
+	for _, f := range append(files, filepath.FromSlash(vocabularyFolder+"/testdata/words.cu")) {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			return m, err
@@ -136,6 +140,39 @@ func randomFloats(n int, seed uint64) []float32 {
 		x[i] = float32(r.NormFloat64())
 	}
 	return x
+}
+
+// TestEachWordHasTwoMeanings: what minfer.cuh defines for nvcc, the emulator's header defines too, and words.cu says.
+func TestEachWordHasTwoMeanings(t *testing.T) {
+	open(t) // compiles words.cu
+	m, err := testModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := m.Units[len(m.Units)-1].Source
+	seen := map[string]bool{}
+	for _, f := range regexp.MustCompile(`(?m)^(?:template <[^>]*> )?MINFER_DEVICE [\w*]+(?: [\w*]+)?? (\w+)\(`).FindAllStringSubmatch(m.Headers["minfer.cuh"], -1) {
+		if name := f[1]; !strings.HasPrefix(name, "minfer_") {
+			seen[name] = true
+		}
+	}
+	for _, f := range regexp.MustCompile(`(?m)^#define (MINFER_\w+)`).FindAllStringSubmatch(m.Headers["minfer.cuh"], -1) {
+		if name := f[1]; name != "MINFER_FULL_WARP" {
+			seen[name] = true
+		}
+	}
+	if len(seen) < 70 {
+		t.Fatalf("only %d words found in minfer.cuh", len(seen))
+	}
+	for name := range seen {
+		word := regexp.MustCompile(`\b` + name + `\b`)
+		if !word.MatchString(words) && name != "MINFER_ARCH" {
+			t.Errorf("words.cu does not say %s", name)
+		}
+		if !word.MatchString(hostFile(headerName)) {
+			t.Errorf("%s does not define %s", headerName, name)
+		}
+	}
 }
 
 func TestHalvesWiden(t *testing.T) {
