@@ -39,7 +39,7 @@ const (
 	Memory   Source = "memory"   // shared memory
 	Code     Source = "code"     // the architecture the code is for
 	Layout   Source = "layout"   // where the weights lie
-	Shape    Source = "shape"    // nothing to do is not a launch
+	Work     Source = "work"     // nothing to do is not a launch
 )
 
 // Term is one condition of a gate.
@@ -157,13 +157,14 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		add(Term{Kind: Shared, Source: Memory, Dim: fam.Dims[s.Axis], Fixed: int64(s.FixedBytes), Per: int64(s.PerBytes), Elems: int64(d.Elems),
 			Chain: fmt.Sprintf("%d bytes and %d for each %s", s.FixedBytes, s.PerBytes, s.Axis)})
 	}
+	round(terms)
 	return terms
 }
 
 // axis adds the terms of one axis.
 func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant, dev *model.Device, add func(Term)) {
 	elems := int64(d.Elems)
-	add(Term{Kind: Min, Source: Shape, Dim: dim, Value: 1, Chain: "an empty axis is no launch"})
+	add(Term{Kind: Min, Source: Work, Dim: dim, Value: 1, Chain: "an empty axis is no launch"})
 	if elems > 1 && !deal(v, d.Axis).Partial {
 		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: elems, Chain: fmt.Sprintf("a %s is %d elements", d.Axis, elems)})
 	}
@@ -181,10 +182,63 @@ func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant
 		add(Term{Kind: Max, Source: Grid, Dim: dim, Value: limit * int64(d.Stride[i]) * elems, Factors: []int64{limit, int64(d.Stride[i]), elems},
 			Chain: join(fmt.Sprintf("%d blocks in %s", limit, p.Place), per(int64(d.Stride[i]), d.Axis+"s a block"), per(elems, "elements"))})
 	}
-	// The last index formed before the tail predicate lies less than a period past the extent.
-	period, _ := g.Period(d)
-	add(Term{Kind: Max, Source: Index, Dim: dim, Value: (maxIndex - int64(period)),
-		Chain: fmt.Sprintf("%d, the largest 32-bit index, less one period of %d %ss", maxIndex, period, d.Axis)})
+	if extent, chain := maxExtent(g, d); extent > 0 {
+		value := int64(maxIndex)
+		if extent <= value/elems {
+			value = extent * elems
+		} else {
+			chain = fmt.Sprintf("%d, the largest 32-bit argument", value)
+		}
+		add(Term{Kind: Max, Source: Index, Dim: dim, Value: value, Chain: chain})
+	}
+}
+
+// maxExtent is the largest extent of an axis whose indices all fit 32 bits; 0 when its ceiling sees to that. A loop forms one
+// index past the extent before it ends, a grid axis fills its last block.
+func maxExtent(g *layout.Geometry, d *layout.Dealing) (extent int64, chain string) {
+	period, digit := g.Period(d)
+	switch p := int64(period); {
+	case digit < 0 && d.Share < 0:
+		return 0, ""
+	case digit >= 0 && g.Digits[digit].Place.Grid():
+		return (maxIndex + 1) / p * p, fmt.Sprintf("whole periods of %d %ss in the 32-bit indices", p, d.Axis)
+	default:
+		return maxIndex - p + 1, fmt.Sprintf("%d, the largest 32-bit index, less the period of %d %ss that a loop looks ahead", maxIndex, p, d.Axis)
+	}
+}
+
+// round makes the limits of each dim whole: a Max is rounded down to the dim's multiple and a Min up to it, so that every
+// limit is a size that the gate admits.
+func round(terms []Term) {
+	grain := map[model.Dim]int64{}
+	for _, t := range terms {
+		if t.Kind == Multiple {
+			grain[t.Dim] = lcm(max(1, grain[t.Dim]), t.Value)
+		}
+	}
+	for i := range terms {
+		t, g := &terms[i], grain[terms[i].Dim]
+		if g <= 1 {
+			continue
+		}
+		switch {
+		case t.Kind == Max && t.Value%g != 0:
+			t.Value -= t.Value % g
+			t.Factors = nil
+			t.Chain += fmt.Sprintf(", in whole %ds", g)
+		case t.Kind == Min && t.Value%g != 0:
+			t.Value += g - t.Value%g
+			t.Chain = fmt.Sprintf("at least one whole %d", g)
+		}
+	}
+}
+
+func lcm(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }
 
 func deal(v *model.Variant, axis string) *model.Deal {

@@ -161,8 +161,11 @@ func (g *Geometry) Chain(d *Dealing) string {
 }
 
 func plural(name string) string {
-	if strings.HasSuffix(name, "s") {
+	switch {
+	case strings.HasSuffix(name, "s"):
 		return name
+	case strings.HasSuffix(name, "y"):
+		return strings.TrimSuffix(name, "y") + "ies"
 	}
 	return name + "s"
 }

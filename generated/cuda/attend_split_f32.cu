@@ -3,13 +3,13 @@
 //
 // attend_split_f32_d128_g8: Heads of up to 128 elements, up to 8 query heads for each key/value head.
 //   elem = lane + 32*slot covers elems 0..127: 32 lanes * 4 slots = 128 head_dim
-//   head = query covers heads 0..7: 8 querys = 8 group
+//   head = query covers heads 0..7: 8 queries = 8 group
 //   kv_head = block covers all kv_heads
 //   position = position_lo + warp + 4*round covers all context
 //   token = token covers all tokens
 // attend_split_f32_d256_g8: Heads of up to 256 elements.
 //   elem = lane + 32*slot covers elems 0..255: 32 lanes * 8 slots = 256 head_dim
-//   head = query covers heads 0..7: 8 querys = 8 group
+//   head = query covers heads 0..7: 8 queries = 8 group
 //   kv_head = block covers all kv_heads
 //   position = position_lo + warp + 2*round covers all context
 //   token = token covers all tokens
@@ -29,9 +29,9 @@ constexpr long long attend_split_f32_d128_g8_MaxHeadDim = 128;
 static_assert(32ll * 4ll * 1ll == attend_split_f32_d128_g8_MaxHeadDim, "coverage: 32 lanes * 4 slots");
 // work: an empty axis is no launch.
 constexpr long long attend_split_f32_d128_g8_MinGroup = 1;
-// coverage: 8 querys.
+// coverage: 8 queries.
 constexpr long long attend_split_f32_d128_g8_MaxGroup = 8;
-static_assert(8ll * 1ll == attend_split_f32_d128_g8_MaxGroup, "coverage: 8 querys");
+static_assert(8ll * 1ll == attend_split_f32_d128_g8_MaxGroup, "coverage: 8 queries");
 // work: an empty axis is no launch.
 constexpr long long attend_split_f32_d128_g8_MinKvHeads = 1;
 // grid: 2147483647 blocks in grid.x.
@@ -143,9 +143,9 @@ constexpr long long attend_split_f32_d256_g8_MaxHeadDim = 256;
 static_assert(32ll * 8ll * 1ll == attend_split_f32_d256_g8_MaxHeadDim, "coverage: 32 lanes * 8 slots");
 // work: an empty axis is no launch.
 constexpr long long attend_split_f32_d256_g8_MinGroup = 1;
-// coverage: 8 querys.
+// coverage: 8 queries.
 constexpr long long attend_split_f32_d256_g8_MaxGroup = 8;
-static_assert(8ll * 1ll == attend_split_f32_d256_g8_MaxGroup, "coverage: 8 querys");
+static_assert(8ll * 1ll == attend_split_f32_d256_g8_MaxGroup, "coverage: 8 queries");
 // work: an empty axis is no launch.
 constexpr long long attend_split_f32_d256_g8_MinKvHeads = 1;
 // grid: 2147483647 blocks in grid.x.

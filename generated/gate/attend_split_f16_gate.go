@@ -21,7 +21,7 @@ const (
 	attendSplitF16D128G8MaxHeadDim = 32 * 4 * 1
 	// work: an empty axis is no launch.
 	attendSplitF16D128G8MinGroup = 1
-	// coverage: 8 querys.
+	// coverage: 8 queries.
 	attendSplitF16D128G8MaxGroup = 8 * 1
 	// work: an empty axis is no launch.
 	attendSplitF16D128G8MinKvHeads = 1
@@ -46,7 +46,7 @@ var attendSplitF16D128G8 = kernel.Variant{
 		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF16D128G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF16D128G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 4 slots"},
 		{Kind: kernel.Min, Dim: "group", Value: attendSplitF16D128G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D128G8MaxGroup, Source: "coverage", Chain: "8 querys"},
+		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D128G8MaxGroup, Source: "coverage", Chain: "8 queries"},
 		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF16D128G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF16D128G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
 		{Kind: kernel.Min, Dim: "context", Value: attendSplitF16D128G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
@@ -118,7 +118,7 @@ const (
 	attendSplitF16D256G8MaxHeadDim = 32 * 8 * 1
 	// work: an empty axis is no launch.
 	attendSplitF16D256G8MinGroup = 1
-	// coverage: 8 querys.
+	// coverage: 8 queries.
 	attendSplitF16D256G8MaxGroup = 8 * 1
 	// work: an empty axis is no launch.
 	attendSplitF16D256G8MinKvHeads = 1
@@ -143,7 +143,7 @@ var attendSplitF16D256G8 = kernel.Variant{
 		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF16D256G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF16D256G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 8 slots"},
 		{Kind: kernel.Min, Dim: "group", Value: attendSplitF16D256G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D256G8MaxGroup, Source: "coverage", Chain: "8 querys"},
+		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D256G8MaxGroup, Source: "coverage", Chain: "8 queries"},
 		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF16D256G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF16D256G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
 		{Kind: kernel.Min, Dim: "context", Value: attendSplitF16D256G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
