@@ -9,16 +9,17 @@ type stopper struct {
 }
 
 // next takes a piece of text and gives what is sure to be before any stop string. stopped says that a stop string is
-// complete: the text then ends before it, before the earliest where there are several.
+// complete: the text then ends before it. Of several it is the one that is complete first, the longest of those that are
+// complete at once: the same wherever the pieces begin and end.
 func (s *stopper) next(piece string) (text string, stopped bool) {
 	if len(s.stops) == 0 {
 		return piece, false
 	}
 	s.held += piece
-	first := -1
+	first, end := -1, 0
 	for _, stop := range s.stops {
-		if i := strings.Index(s.held, stop); i >= 0 && (first < 0 || i < first) {
-			first = i
+		if i := strings.Index(s.held, stop); i >= 0 && (first < 0 || i+len(stop) < end || i+len(stop) == end && i < first) {
+			first, end = i, i+len(stop)
 		}
 	}
 	if first >= 0 {
