@@ -80,6 +80,10 @@ func (m *model) NewSession(o device.SessionOptions) (device.Session, error) {
 	return s, nil
 }
 
+// smallSession is the size in bytes below which the memory available is not looked at: the figure changes by the moment
+// as other programs come and go, and the system finds this much.
+const smallSession = 64 << 20
+
 // checkMemory holds the size of a session against the memory that is available.
 func (m *model) checkMemory(o device.SessionOptions) error {
 	elemBytes := uint64(2)
@@ -102,6 +106,9 @@ func (m *model) checkMemory(o device.SessionOptions) error {
 	need := cache + buffers
 	if !ok || !ok2 || need < cache || need > math.MaxInt {
 		return fmt.Errorf("a cache of %d tokens with %d numbers each is larger than any memory; ask for a smaller context", o.Context, m.graph.KVElems())
+	}
+	if need <= smallSession {
+		return nil
 	}
 	if have, known := availableBytes(); known && need > have {
 		return fmt.Errorf("a context of %d tokens needs %s for the cache and %s for a batch of %d, but %s of memory is available; ask for a smaller context (%s a token) or batch",
