@@ -149,6 +149,8 @@ func (b *builder) unitFlags() []string {
 	f := append(b.flags(), "-fvisibility=hidden", fmt.Sprintf("-DMINFER_ARCH=%d0", b.arch), "-shared")
 	if runtime.GOOS == "darwin" {
 		f = append(f, "-Wl,-undefined,dynamic_lookup")
+	} else {
+		f = append(f, "-fstack-clash-protection") // a large frame touches its pages in order, the guard page first
 	}
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -38,17 +39,21 @@ func TestMemoryFaults(t *testing.T) {
 	dynamic := one("dynamic_overrun", 32, ptr(y), gpu.I32(8))
 	dynamic.SharedBytes = 28
 	deep := many("deep_stack", 1, 32, ptr(y), gpu.I32(50000))
-	for name, c := range map[string]struct {
+	reads, writes := "", "" // not every system says which of them it was
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
+		reads, writes = "reads ", "writes "
+	}
+	type fault struct {
 		launch gpu.Launch
-		words  []string
-	}{
+		words  []string // none: it is no fault
+	}
+	cases := map[string]fault{
 		"last byte":                     {read("plain_read", w, 4095), nil},
-		"one byte past":                 {read("plain_read", w, 4096), []string{"plain_read (grid 1x1x1, block 32x1x1", "thread (5,0,0)", "reads 1 byte past the end of buffer w (argument 0, 4096 bytes)"}},
+		"one byte past":                 {read("plain_read", w, 4096), []string{"plain_read (grid 1x1x1, block 32x1x1", "thread (5,0,0)", reads + "1 byte past the end of buffer w (argument 0, 4096 bytes)"}},
 		"100 bytes past":                {read("plain_read", w, 4195), []string{"100 bytes past the end of buffer w"}},
-		"far in front":                  {read("plain_read", w, -1<<40), []string{"far from any buffer", "before the start of "}},
-		"no address at all":             {read("plain_read", w, 1<<62), []string{"reads an address that no buffer can have"}},
+		"far in front":                  {read("plain_read", w, -1<<36), []string{"far from any buffer", "before the start of "}},
 		"null":                          {read("plain_read", 0, 8), []string{"address 0x8, near the null pointer"}},
-		"write past":                    {write(w, 4096), []string{"writes 1 byte past the end of buffer w (argument 0, 4096 bytes)"}},
+		"write past":                    {write(w, 4096), []string{writes + "1 byte past the end of buffer w (argument 0, 4096 bytes)"}},
 		"write into the slack":          {write(odd, 101), []string{"wrote 2 bytes past the end of buffer w (argument 0, 100 bytes)"}},
 		"write in front":                {write(odd, -3), []string{"wrote 3 bytes before the start of buffer w"}},
 		"wide, whole":                   {read("wide_read", w, 4080), nil},
@@ -63,7 +68,6 @@ func TestMemoryFaults(t *testing.T) {
 		"shared, whole":                 {one("shared_overrun", 32, ptr(y), gpu.I32(7)), nil},
 		"shared, past":                  {one("shared_overrun", 32, ptr(y), gpu.I32(8)), []string{"wrote past the end of shared array small (28 bytes)"}},
 		"dynamic, past":                 {dynamic, []string{"wrote past the end of dynamic shared memory (28 bytes)"}},
-		"division by zero":              {one("divide", 32, ptr(y), gpu.I32(0)), []string{"integer division by zero"}},
 		"stack":                         {deep, []string{"do not fit on the emulator's stack"}},
 		"an odd bulk copy's bytes":      {one("odd_bulk", 32, ptr(w), ptr(y), gpu.I32(0), gpu.I32(24)), []string{"bulk_copy of 24 bytes: a positive multiple of 16"}},
 		"an odd bulk copy's source":     {one("odd_bulk", 32, ptr(w), ptr(y), gpu.I32(1), gpu.I32(32)), []string{"misaligned bulk_copy from"}},
@@ -71,7 +75,12 @@ func TestMemoryFaults(t *testing.T) {
 		"a bulk copy past its target":   {one("odd_bulk", 32, ptr(w), ptr(y), gpu.I32(0), gpu.I32(272)), []string{"bulk_copy to touches shared memory outside"}},
 		"a bulk copy as it should be":   {one("odd_bulk", 32, ptr(w), ptr(y), gpu.I32(4), gpu.I32(256)), nil},
 		"a division that is no problem": {one("divide", 32, ptr(y), gpu.I32(2)), nil},
-	} {
+	}
+	if runtime.GOARCH == "amd64" { // where a division by zero traps, and where there are addresses that cannot be
+		cases["division by zero"] = fault{one("divide", 32, ptr(y), gpu.I32(0)), []string{"integer division by zero"}}
+		cases["no address at all"] = fault{read("plain_read", w, 1<<62), []string{"an address that no buffer can have"}}
+	}
+	for name, c := range cases {
 		err := d.Launch(c.launch)
 		if c.words == nil {
 			if err != nil {
@@ -85,12 +94,12 @@ func TestMemoryFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, "freed argument", d.Launch(read("plain_read", gone, 0)), gpu.ErrArgument, "argument 0 (w) points to 0x", "in no buffer")
-	wantError(t, "reaching a freed buffer", d.Launch(read("plain_read", w, int64(gone)-int64(w))), gpu.ErrFault, "reads byte 0 of a buffer of 64 bytes that is no argument and was freed")
+	wantError(t, "reaching a freed buffer", d.Launch(read("plain_read", w, int64(gone)-int64(w))), gpu.ErrFault, reads+"byte 0 of a buffer of 64 bytes that is no argument and was freed")
 	wantError(t, "second free", d.Free(gone), gpu.ErrArgument, "was freed before")
 	wantError(t, "free within", d.Free(w+1), gpu.ErrArgument, "not the start of a buffer")
 
 	// The lowest block that fails is named, however many threads run them.
-	all := many("divide", 500, 32, ptr(y), gpu.I32(0))
+	all := many("plain_read", 500, 32, ptr(w), ptr(y), gpu.I64(4096))
 	for range 20 {
 		wantError(t, "many blocks fail", d.Launch(all), gpu.ErrFault, "block (0,0,0)")
 	}

@@ -74,7 +74,7 @@ namespace minfer_emu {
 
 namespace {
 
-constexpr size_t kStackBytes = 128 << 10, kStackGuard = 16 << 10;
+constexpr size_t kStackBytes = 128 << 10, kStackGuard = 64 << 10;  // units are compiled so that no frame skips the guard
 constexpr unsigned kNamedBarriers = 16;
 constexpr uint64_t kMbarMark = 0x6d62617200000000ull;  // in the upper half of an initialised mbarrier; the lower is its number
 
@@ -836,13 +836,27 @@ void cover(long long row, long long unit, long long token) {
 
 namespace {
 
-// Where the interrupted code was writing, if the platform says so.
+// Whether the interrupted code was reading or writing, if the platform says so.
 enum class Access { unknown, read, write };
 Access access_of(int signal, void* context) {
   (void)signal;
   (void)context;
 #if defined(__linux__) && defined(__x86_64__)
   if (signal == SIGSEGV || signal == SIGBUS) return static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2 ? Access::write : Access::read;
+#elif defined(__linux__) && defined(__aarch64__)
+  // A list of records of (magic, size, ...); the one with the fault's syndrome has the write bit at 6.
+  const unsigned char* record = static_cast<ucontext_t*>(context)->uc_mcontext.__reserved;
+  for (;;) {
+    uint32_t head[2];
+    memcpy(head, record, sizeof head);
+    if (head[0] == 0 || head[1] == 0) break;
+    if (head[0] == 0x45535201) {
+      uint64_t syndrome;
+      memcpy(&syndrome, record + 8, sizeof syndrome);
+      return syndrome & 1u << 6 ? Access::write : Access::read;
+    }
+    record += head[1];
+  }
 #endif
   return Access::unknown;
 }
