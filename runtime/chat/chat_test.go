@@ -355,7 +355,7 @@ func TestContext(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	long := strings.Repeat("All work and no play. ", 20000)
 	messages := []Message{{Role: "system", Content: long}}
-	for range 100 {
+	for range 20 {
 		messages = append(messages, Message{Role: "user", Content: long}, Message{Role: "assistant", Content: "<think>\nx\n</think>\n\n" + long})
 	}
 	template, err := Parse("test", readFile(t, "testdata/templates/llama-3-style.jinja"))
@@ -364,7 +364,7 @@ func TestLongConversation(t *testing.T) {
 	}
 	start := time.Now()
 	p := mustRender(t, template, messages, Options{})
-	if n := len(p.String()); n < 200*len(long) {
+	if n := len(p.String()); n < 40*len(long) {
 		t.Errorf("%d bytes", n)
 	}
 	t.Logf("%d MB in %v", len(p.String())>>20, time.Since(start))
