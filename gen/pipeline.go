@@ -16,6 +16,7 @@ import (
 	"github.com/minfer/minfer/gen/emit/gate"
 	"github.com/minfer/minfer/gen/emit/report"
 	"github.com/minfer/minfer/gen/emit/schema"
+	"github.com/minfer/minfer/gen/emit/shape"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/gen/output"
@@ -31,6 +32,7 @@ var emitters = []emit.Emitter{
 	gate.Emitter{},    // generated/gate: which kernel may run a shape
 	conform.Emitter{}, // generated/cpu: the tests of the kernels
 	report.Emitter{},  // generated/FORMATS.md: what follows from each spec
+	shape.Emitter{},   // generated/shape: the shapes of real models
 	schema.Emitter{},  // generated/schema: JSON Schema of the specs, for editors
 }
 

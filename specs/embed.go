@@ -1,9 +1,9 @@
-// Package specs embeds the specs: the only hand-written facts about formats, kernels and devices.
+// Package specs embeds the specs: the only hand-written facts about formats, kernels, devices and model shapes.
 package specs
 
 import "embed"
 
 // FS holds the specs, as formats/q4_K.yaml.
 //
-//go:embed devices formats kernels
+//go:embed devices formats kernels models
 var FS embed.FS

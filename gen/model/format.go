@@ -10,10 +10,11 @@ import (
 
 // Catalog is everything the specs declare, in a fixed order.
 type Catalog struct {
-	Formats  []*Format // by name
-	Tables   []*Table  // by name
-	Devices  []*Device // by architecture
-	Families []*Family // by name
+	Formats  []*Format     // by name
+	Tables   []*Table      // by name
+	Devices  []*Device     // by architecture
+	Families []*Family     // by name
+	Models   []*ModelShape // by family and size, smallest first
 }
 
 // Scalar is the storage type of a field.

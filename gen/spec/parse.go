@@ -24,6 +24,7 @@ type Set struct {
 	Tables  []*Table
 	Devices []*Device
 	Kernels []*Kernel
+	Models  []*Models
 }
 
 // maxFileBytes bounds a spec: the largest there is has 11 kB.
@@ -59,6 +60,11 @@ var kinds = []kind{
 		if k := parse[Kernel](file, data, diags); k != nil {
 			k.Digest = digest(data)
 			set.Kernels = append(set.Kernels, k)
+		}
+	}},
+	{"models", Models{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		if m := parse[Models](file, data, diags); m != nil {
+			set.Models = append(set.Models, m)
 		}
 	}},
 }
