@@ -7,8 +7,8 @@ The model is Qwen2's: RMSNorm, rotary positions on halves, grouped attention wit
 feed-forward, tied embeddings. The last part of the training runs on weights rounded as q4_K_M rounds them
 (straight-through gradients), so that the quantized model answers as well as the trained one.
 
-Writes model.safetensors (matrices f16, the rest f32, names as in GGUF), eval.json (what the held-out questions
-were answered) and log.txt to --out.
+Writes model.safetensors (matrices f16, the rest f32, names as in GGUF), wrong.json (held-out questions that
+were answered wrong) and log.txt to --out.
 """
 import argparse
 import json
@@ -198,7 +198,6 @@ def evaluate(model, meta, device, rounded, say, path=None):
     got = answer(model, questions, meta, device, rounded)
     wrong = [dict(kind=q["Kind"], novel=q["Novel"], question=q["Text"], want=q["Accept"][0], got=text(g))
              for q, g in zip(questions, got) if g != q["Answer"]]
-    first = sum(g == q["Answer"] for q, g in list(zip(questions, got))[:200])
     novel = sum(q["Novel"] for q in questions)
     missed = sum(x["novel"] for x in wrong)
     say(f"held out ({'q4_K_M' if rounded else 'f32'}): {len(questions) - len(wrong)} of {len(questions)} right; "
@@ -238,10 +237,10 @@ def main():
     arg = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arg.add_argument("--corpus", required=True)
     arg.add_argument("--out", required=True)
-    arg.add_argument("--steps", type=int, default=6000)
-    arg.add_argument("--batch", type=int, default=64, help="rows a step")
+    arg.add_argument("--steps", type=int, default=14000)
+    arg.add_argument("--batch", type=int, default=32, help="rows a step")
     arg.add_argument("--rate", type=float, default=2e-3)
-    arg.add_argument("--rounding-from", type=float, default=0.6, help="share of the steps before the weights are rounded")
+    arg.add_argument("--rounding-from", type=float, default=0.65, help="share of the steps before the weights are rounded")
     arg.add_argument("--limit", type=float, default=0, help="seconds: fewer steps are run if --steps would take longer")
     arg.add_argument("--eager", action="store_true", help="do not compile")
     o = arg.parse_args()

@@ -15,8 +15,8 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"sync"
 
-	"github.com/google/renameio/v2"
 	"github.com/x448/float16"
 
 	"github.com/minfer/minfer/generated/cpu"
@@ -71,17 +71,23 @@ func convert(weights, out, mix string) error {
 	if err := w.Write(context.Background(), &file, nil); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(out, file.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(out, file.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "convert: %s: %d tensors, %d bytes\n", out, len(plan.Tensors), file.Len())
 	return nil
 }
 
+// vocabulary learns the tokens from the corpus, once.
+var vocabulary = sync.OnceValues(func() (t *corpus.Tokenizer, fingerprint string) {
+	c := corpus.New()
+	t = c.Tokenizer()
+	return t, c.Fingerprint(t)
+})
+
 func metadata(w *gguf.Writer, plan *synth.Plan) {
 	s := plan.Shape
-	c := corpus.New()
-	t := c.Tokenizer()
+	t, fingerprint := vocabulary()
 	u32 := func(key string, v int) { w.Set(key, gguf.Of(uint32(v))) }
 	const arch = "qwen2."
 	w.Set("general.architecture", gguf.Of("qwen2"))
@@ -89,7 +95,7 @@ func metadata(w *gguf.Writer, plan *synth.Plan) {
 	w.Set("general.name", gguf.Of("minfer demo"))
 	w.Set("general.description", gguf.Of("A very small model of a small world, trained on text that a program wrote; see runtime/demo/README.md."))
 	w.Set("general.license", gguf.Of("mit"))
-	w.Set(corpus.FingerprintKey, gguf.Of(c.Fingerprint(t)))
+	w.Set(corpus.FingerprintKey, gguf.Of(fingerprint))
 	u32(arch+"block_count", s.NumHiddenLayers)
 	u32(arch+"context_length", s.MaxPositionEmbeddings)
 	u32(arch+"embedding_length", s.HiddenSize)

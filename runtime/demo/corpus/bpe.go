@@ -117,6 +117,21 @@ func TrainTokenizer(texts func(yield func(string) bool)) *Tokenizer {
 		count int
 	}
 	var words []word
+	pairs := map[[2]int32]int{}           // how often each pair stands in the texts
+	within := map[[2]int32]map[int]bool{} // the words that had it
+	tally := func(w, sign int) {
+		ids := words[w].ids
+		for i := range len(ids) - 1 {
+			p := [2]int32{ids[i], ids[i+1]}
+			if pairs[p] += sign * words[w].count; pairs[p] == 0 {
+				delete(pairs, p)
+			}
+			if within[p] == nil {
+				within[p] = map[int]bool{}
+			}
+			within[p][w] = true
+		}
+	}
 	for p, n := range counts {
 		if n == 1 { // made-up names, for the most part
 			continue
@@ -126,14 +141,9 @@ func TrainTokenizer(texts func(yield func(string) bool)) *Tokenizer {
 			ids[i] = int32(p[i])
 		}
 		words = append(words, word{ids, n})
+		tally(len(words)-1, 1)
 	}
 	for len(t.Tokens) < VocabSize-3 {
-		pairs := map[[2]int32]int{}
-		for _, w := range words {
-			for i := range len(w.ids) - 1 {
-				pairs[[2]int32{w.ids[i], w.ids[i+1]}] += w.count
-			}
-		}
 		var best [2]int32
 		for p, n := range pairs {
 			better := cmp.Or(cmp.Compare(n, pairs[best]), cmp.Compare(t.Tokens[best[0]], t.Tokens[p[0]]), cmp.Compare(t.Tokens[best[1]], t.Tokens[p[1]]))
@@ -147,14 +157,12 @@ func TrainTokenizer(texts func(yield func(string) bool)) *Tokenizer {
 		id := int32(len(t.Tokens))
 		t.Merges = append(t.Merges, t.Tokens[best[0]]+" "+t.Tokens[best[1]])
 		t.Tokens = append(t.Tokens, t.Tokens[best[0]]+t.Tokens[best[1]])
-		kept := words[:0]
-		for _, w := range words {
-			w.ids = merge(w.ids, best, id)
-			if len(w.ids) > 1 {
-				kept = append(kept, w)
-			}
+		for w := range within[best] {
+			tally(w, -1)
+			words[w].ids = merge(words[w].ids, best, id)
+			tally(w, 1)
 		}
-		words = kept
+		delete(within, best)
 	}
 	t.Tokens = append(t.Tokens, EndOfText, ImStart, ImEnd)
 	t.index()
