@@ -133,21 +133,23 @@ type Arg struct {
 
 // Variant is an emitted kernel: constants of the generator.
 type Variant struct {
-	Family   string // "matvec-q8"
-	Format   string // weight format, "" without weights
-	Name     string // "v2_pf"
-	Symbol   string // in the module
-	Source   string // file in generated/cuda
-	Class    string // numeric class
-	Weights  Layout
-	Arch     int
-	Threads  uint32
-	Args     []Arg
-	Bounds   []Bound // in the order that the module exports them
-	Switch   string
-	SameBits []string
-	Grid     func(*Query) [3]uint32
-	Shared   func(*Query) uint32 // dynamic bytes
+	Family  string // "matvec-q8"
+	Format  string // weight format, "" without weights
+	Name    string // "v2_pf"
+	Symbol  string // in the module
+	Source  string // file in generated/cuda
+	Class   string // numeric class
+	Weights Layout
+	Arch    int
+	Threads uint32
+	// UnitElems is how many elements of Query.Cols one unit of the dealing takes; 0 where columns are not dealt.
+	UnitElems int
+	Args      []Arg
+	Bounds    []Bound // in the order that the module exports them
+	Switch    string
+	SameBits  []string
+	Grid      func(*Query) [3]uint32
+	Shared    func(*Query) uint32 // dynamic bytes
 }
 
 // String is the variant's full name, family/format/name.

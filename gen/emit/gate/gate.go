@@ -159,15 +159,16 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 	})
 	g.Var().Id(name).Op("=").Qual(kernelPath, "Variant").Values(jen.Dict{
 		jen.Id("Family"): jen.Lit(in.fam.Name), jen.Id("Format"): jen.Lit(formatName(in.f)), jen.Id("Name"): jen.Lit(v.Name),
-		jen.Id("Symbol"):   jen.Lit(model.Symbol(in.fam, in.f, v)),
-		jen.Id("Source"):   jen.Lit(model.SourceFile(in.fam, in.f)),
-		jen.Id("Class"):    jen.Lit(in.fam.Class),
-		jen.Id("Weights"):  jen.Lit(string(v.Weights)),
-		jen.Id("Arch"):     jen.Lit(max(v.Arch, in.dev.Arch)),
-		jen.Id("Threads"):  jen.Lit(geo.Threads()),
-		jen.Id("Switch"):   jen.Lit(v.SwitchFor(in.f)),
-		jen.Id("SameBits"): stringList(v.SameBits),
-		jen.Id("Args"):     jen.Id(argsName(in.fam)),
+		jen.Id("Symbol"):    jen.Lit(model.Symbol(in.fam, in.f, v)),
+		jen.Id("Source"):    jen.Lit(model.SourceFile(in.fam, in.f)),
+		jen.Id("Class"):     jen.Lit(in.fam.Class),
+		jen.Id("Weights"):   jen.Lit(string(v.Weights)),
+		jen.Id("Arch"):      jen.Lit(max(v.Arch, in.dev.Arch)),
+		jen.Id("Threads"):   jen.Lit(geo.Threads()),
+		jen.Id("UnitElems"): jen.Lit(in.unitElems(geo)),
+		jen.Id("Switch"):    jen.Lit(v.SwitchFor(in.f)),
+		jen.Id("SameBits"):  stringList(v.SameBits),
+		jen.Id("Args"):      jen.Id(argsName(in.fam)),
 		jen.Id("Bounds"): jen.Index().Qual(kernelPath, "Bound").ValuesFunc(func(b *jen.Group) {
 			for _, t := range terms {
 				b.Line().Add(boundLiteral(name, t))
@@ -193,6 +194,16 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			b.Return(jen.False())
 		})
 	}
+}
+
+// unitElems is the number of columns that one index of their axis stands for, or 0.
+func (in instance) unitElems(geo *layout.Geometry) int {
+	for _, d := range geo.Axes {
+		if in.fam.Dims[d.Axis] == "cols" {
+			return d.Elems
+		}
+	}
+	return 0
 }
 
 func argsName(fam *model.Family) string { return lower(bound.Camel(fam.Name)) + "Args" }
