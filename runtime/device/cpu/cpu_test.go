@@ -111,7 +111,8 @@ func openModel(t testing.TB, m archtest.Model, lo device.LoadOptions, so device.
 	return s
 }
 
-// TestCancelSoon ends a context in the middle of a long prompt of a model large enough that a step takes seconds.
+// TestCancelSoon ends a context in the middle of a long prompt of a model large enough that a step takes tens of seconds.
+// What a worker does between two looks at the context takes milliseconds; the limit leaves room for a busy machine.
 func TestCancelSoon(t *testing.T) {
 	m := archtest.Small("llama")
 	m.Embd, m.FF, m.HD, m.Context, m.Vocab = 1024, 4096, 256, 2048, 100
@@ -124,7 +125,7 @@ func TestCancelSoon(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v after a cancellation", err)
 	}
-	if late := time.Since(cancelledAt); late > 500*time.Millisecond {
+	if late := time.Since(cancelledAt); late > 3*time.Second {
 		t.Errorf("cancelled %v late", late)
 	}
 	if s.Len() != 0 {
