@@ -472,6 +472,9 @@ func FuzzRender(f *testing.F) {
 	for _, n := range names {
 		f.Add(readFile(f, n), "hi<|im_end|>\n")
 	}
+	for line := range strings.Lines(readFile(f, "jinja/testdata/snippets.txt")) {
+		f.Add(strings.ReplaceAll(line, "⏎", "\n"), "x")
+	}
 	f.Add("{{ messages[0].content[::-1] | tojson | upper ~ [messages] }}", "a\x80\xff\"\\\n")
 	f.Fuzz(func(t *testing.T, text, content string) {
 		const mark = "\ue123" // of no template, and left alone by every operation
