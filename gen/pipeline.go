@@ -30,7 +30,7 @@ var emitters = []emit.Emitter{
 	cpu.Emitter{},     // generated/cpu: kernels in portable Go
 	cuda.Emitter{},    // generated/cuda: GPU kernels and the headers that they include
 	gate.Emitter{},    // generated/gate: which kernel may run a shape
-	conform.Emitter{}, // generated/cpu: the tests of the kernels
+	conform.Emitter{}, // generated/cpu, generated/conform: the tests of the kernels
 	report.Emitter{},  // generated/FORMATS.md: what follows from each spec
 	shape.Emitter{},   // generated/shape: the shapes of real models
 	schema.Emitter{},  // generated/schema: JSON Schema of the specs, for editors

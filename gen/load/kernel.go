@@ -119,6 +119,22 @@ func (b *kernelLoader) load() {
 			b.diags.Addf(d.At, "digit %s has no radix; give one, or say open: true for as many values as the shape needs", d.Name.Value)
 		}
 	}
+	if c := s.Cover; c != nil {
+		seen := map[string]bool{}
+		axes := func(list []spec.Text) (names []string) {
+			for _, t := range list {
+				if !slices.Contains(s.Deal.Names(), t.Value) {
+					b.diags.Addf(t.At, "cover: no axis is called %s%s; the axes are %s", t.Value, diag.Meant(t.Value, s.Deal.Names()), strings.Join(s.Deal.Names(), ", "))
+				} else if seen[t.Value] {
+					b.diags.Addf(t.At, "cover: axis %s is given twice", t.Value)
+				}
+				seen[t.Value] = true
+				names = append(names, t.Value)
+			}
+			return names
+		}
+		f.Cover = model.Cover{Row: axes(c.Row), Unit: axes(c.Unit), Token: axes(c.Token)}
+	}
 	variants := s.Variants.Names()
 	for _, e := range s.Variants.Entries {
 		b.variant(e, variants)

@@ -82,8 +82,12 @@ type Family struct {
 	Formats  []*Format // weight formats it is emitted for; nil when the op has no weight
 	Dims     map[string]Dim
 	Args     []Arg
+	Cover    Cover
 	Variants []*Variant
 }
+
+// Cover is the axes that the numbers of MINFER_COVER count, the first of each most significant.
+type Cover struct{ Row, Unit, Token []string }
 
 // Variant is one row of a family.
 type Variant struct {

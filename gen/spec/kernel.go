@@ -18,6 +18,7 @@ type Kernel struct {
 	Args     []KernelArg        `yaml:"args" jsonschema:"required" jsonschema_description:"The arguments, in order."`
 	Digits   []KernelDigit      `yaml:"digits" jsonschema:"required" jsonschema_description:"The digits of the dealing: where each lives and how many values it takes. Thread digits together make threadIdx.x, the first of them most significant."`
 	Deal     Map[KernelDeal]    `yaml:"deal" jsonschema:"required" jsonschema_description:"Which digits make the index of each axis. Every digit belongs to one axis."`
+	Cover    *KernelCover       `yaml:"cover" jsonschema:"required" jsonschema_description:"The axes that the body names in MINFER_COVER: what one count of the coverage witness stands for."`
 	Shared   *KernelShared      `yaml:"shared" jsonschema_description:"Shared memory of a block."`
 	Options  Map[Int]           `yaml:"options" jsonschema_description:"Values that the template switches on, unless a variant says otherwise."`
 	Variants Map[KernelVariant] `yaml:"variants" jsonschema:"required" jsonschema_description:"The variants, the reference first. A gate tries them from the last to the first."`
@@ -54,6 +55,16 @@ type KernelDeal struct {
 	Over     []Text   `yaml:"over" jsonschema_description:"The digits, fastest first: each has the product of the radices before it as stride."`
 	Stride   Map[Int] `yaml:"stride" jsonschema_description:"Instead of over: the stride of each digit."`
 	Share    Text     `yaml:"share" jsonschema_description:"A grid digit whose value b of n owns the contiguous run [N*b/n, N*(b+1)/n); the other digits count from its start."`
+}
+
+// KernelCover says which axes the three numbers of MINFER_COVER(row, unit, token) count. A number that is made of several axes counts
+// them as digits, the first most significant; one of none is 0.
+type KernelCover struct {
+	At diag.Pos `yaml:"-"`
+
+	Row   []Text `yaml:"row" jsonschema_description:"Axes of the first number."`
+	Unit  []Text `yaml:"unit" jsonschema:"required" jsonschema_description:"Axes of the second number."`
+	Token []Text `yaml:"token" jsonschema_description:"Axes of the third number."`
 }
 
 // KernelShared is the shared memory of a block.

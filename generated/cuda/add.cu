@@ -3,7 +3,7 @@
 //
 // add_element: A thread for each element.
 //   elem = 256*block + thread covers all cols
-// spec fe09fa3d2647b3593c05a0f5ee1c280250ce653780314c8d1a0d3f3a5fdd9ecf
+// spec cfa8779f7fd93d4d85c840eb45c78e5ed791dd7a8681ea38d7f25d82c08cb986
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -4,7 +4,7 @@
 // argmax_block: A block for each row.
 //   elem = thread + 256*round covers all cols
 //   row = block covers all rows
-// spec 806925f7b53dcbf284d7ab32a2820031ef208544c3f6d0f87c60d25b8e7b7834
+// spec 03fe00668030945f1c7a0c772bed97872ec58b2a3f088a705ffcb2743eee14d7
 #include "minfer.cuh"
 #include "reduce.cuh"
 

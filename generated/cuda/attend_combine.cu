@@ -6,7 +6,7 @@
 //   head = head covers all heads
 //   share = share covers all shares
 //   token = token covers all tokens
-// spec 6ede62fae4bced29afbb048ea67479a3a76b06663badea83a8b4e273d4b0f418
+// spec c2f016750065830771a3d588be497c79a4537b0061868c3f05fe55d7f7c66772
 #include "minfer.cuh"
 #include "reduce.cuh"
 

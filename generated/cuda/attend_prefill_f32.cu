@@ -11,7 +11,7 @@
 //   head = head covers all heads
 //   position = lane + 32*round covers all context
 //   token = 4*tile + warp covers all tokens
-// spec ff0be394a70813d66202a86eb737ad25e0fe5dad97493abafb3e95550047651b
+// spec 9e2d8fc6fe5a206e6aaaea229a75e722d039ddab89f7e247e1d54db033bbea3f
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -13,7 +13,7 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + warp + 2*round covers all context
 //   token = token covers all tokens
-// spec 795a2cde25ee236e69a8faeff5feb7316d98da272422767059fcb18d2327a9bb
+// spec 4ffaeb3e5ffbe852178033e07c27e9c43033f79b6081c13bfd459a9feaebf432
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -7,7 +7,7 @@
 // embed_tq2_0_padded: Padded blocks.
 //   token = token covers all tokens
 //   unit = 64*block + thread covers all cols
-// spec 30f783b247745d92838d9431a4aa388bc671d1d1e631734994ebbc6507886b5a
+// spec 3a402788e1775a12cb2b04fa0588c2f7df8c56fd73813418a8a48221fab59a41
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "tq2_0.cuh"

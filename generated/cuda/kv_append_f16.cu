@@ -4,7 +4,7 @@
 // kv_append_f16_element: A thread for each element.
 //   elem = 128*block + thread covers all cols
 //   token = token covers all tokens
-// spec f1a6225c0f6469d07b01fc5ef3188b5a60cbd458961fc23ea3b5c5d563e49ab4
+// spec 8b959a39b977ad2c7fbd8ac1e597e9dbee3b226f9f8489cc5ef1b73024116fbf
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -9,7 +9,7 @@
 //   row = 8*block + warp covers all rows
 //   token = 8*tile + slot covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec b416766ac9bb3303cbec4eafb9a8e00992ee8dfca6f5833d4c305edbb04a9ca5
+// spec 915e8a2f2fecea9e030c3ecf0aecca9424ea4329e3aac328a14e4bb49d0f76ac
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q2_K.cuh"

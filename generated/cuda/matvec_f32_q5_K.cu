@@ -9,7 +9,7 @@
 //   row = 4*block + 2*warp + slot covers all rows
 //   token = token covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec ca629ea7fc83596a348653e6166adadd73b8eeaded118a515d04ce8b851e9d58
+// spec 54dd8f00ffe363d86abfcc41607b76d6d8a5751c49a8be43d3be9e83117930a1
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_K.cuh"

@@ -13,7 +13,7 @@
 //   row = block covers all rows
 //   token = token covers all tokens
 //   unit = thread + 256*round covers units 0..511: 256 threads * 2 rounds * 32 elements = 16384 cols
-// spec 19f2e41dd8faca8c314547614b43f067d1a5371bb832b3d82f6a84b574414c13
+// spec 21ab3891731db9a9a50a15289abed48635405b675ed1ee963c1727f6d03247ab
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq4_xs.cuh"

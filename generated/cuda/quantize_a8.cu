@@ -4,7 +4,7 @@
 // quantize_a8_warp: A warp for each block of 32.
 //   elem = 128*block + 32*warp + lane covers all cols
 //   token = token covers all tokens
-// spec 9c046fb5bb839e4e87218d5dd867e37461339171930e4e840f375ff90ebd628d
+// spec 50a72ac11b5529dfbcd2b7164eba1cd5803b6cad06f8411f4f10438e90cd8380
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "a8.cuh"

@@ -4,7 +4,7 @@
 // rmsnorm_block: A block for each row.
 //   elem = thread + 256*round covers all cols
 //   row = block covers all rows
-// spec da669345fb4bdc1e59a58f67dab90362fa4284ab0a7000e6771fd27d86560eb1
+// spec 63da09d2b1e90f71783336e103154be6b0be6e29bc34361cd752d476fdb5a89f
 #include "minfer.cuh"
 #include "reduce.cuh"
 

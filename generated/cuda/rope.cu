@@ -5,7 +5,7 @@
 //   head = head covers all heads
 //   pair = thread + 64*round covers all head_dim
 //   token = token covers all tokens
-// spec 8dca6d38b2640915dbdc824812e4ec63eb7967b99569d534f53f7303685aab77
+// spec 578d7f22047532ca92cc5a9ac7478d799b984fa270e7ee44f0f2687c0d0136d3
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -4,7 +4,7 @@
 // select_rows_element: A thread for each element.
 //   elem = 128*block + thread covers all cols
 //   row = row covers all rows
-// spec 468816199afb9fcbb303c347afae68835f0e993d8c33b618d9a3489753686ea7
+// spec 0b3ec4118e16b9360c2ca0b0d98acf9a55db30b61a1a97e9472a9f4d4668c96c
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -3,7 +3,7 @@
 //
 // silu_mul_element: A thread for each element.
 //   elem = 256*block + thread covers all cols
-// spec dca72c9dffb2c8604e7a59effb43b8bd49019ec660fd3d10e43574dc2ba9e3a4
+// spec 1c2f7eb826ea51cc64dd1c416b24352d244cba4e216f3a4760cb2b42cd7ba29a
 #include "minfer.cuh"
 #include "reduce.cuh"
 

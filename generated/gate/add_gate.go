@@ -34,11 +34,12 @@ var addElement = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "add.cu",
-	Switch:  "",
-	Symbol:  "add_element",
-	Threads: 256,
-	Weights: "file",
+	Source:    "add.cu",
+	Switch:    "",
+	Symbol:    "add_element",
+	Threads:   256,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseAddElement(q *kernel.Query) int {

@@ -41,11 +41,12 @@ var argmaxBlock = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "argmax.cu",
-	Switch:  "",
-	Symbol:  "argmax_block",
-	Threads: 256,
-	Weights: "file",
+	Source:    "argmax.cu",
+	Switch:    "",
+	Symbol:    "argmax_block",
+	Threads:   256,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseArgmaxBlock(q *kernel.Query) int {

@@ -55,11 +55,12 @@ var attendCombineHead = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "attend_combine.cu",
-	Switch:  "",
-	Symbol:  "attend_combine_head",
-	Threads: 64,
-	Weights: "file",
+	Source:    "attend_combine.cu",
+	Switch:    "",
+	Symbol:    "attend_combine_head",
+	Threads:   64,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseAttendCombineHead(q *kernel.Query) int {

@@ -58,11 +58,12 @@ var attendPrefillF32D128 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "attend_prefill_f32.cu",
-	Switch:  "",
-	Symbol:  "attend_prefill_f32_d128",
-	Threads: 256,
-	Weights: "file",
+	Source:    "attend_prefill_f32.cu",
+	Switch:    "",
+	Symbol:    "attend_prefill_f32_d128",
+	Threads:   256,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseAttendPrefillF32D128(q *kernel.Query) int {
@@ -144,11 +145,12 @@ var attendPrefillF32D256 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "attend_prefill_f32.cu",
-	Switch:  "",
-	Symbol:  "attend_prefill_f32_d256",
-	Threads: 128,
-	Weights: "file",
+	Source:    "attend_prefill_f32.cu",
+	Switch:    "",
+	Symbol:    "attend_prefill_f32_d256",
+	Threads:   128,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseAttendPrefillF32D256(q *kernel.Query) int {

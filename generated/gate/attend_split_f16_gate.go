@@ -65,11 +65,12 @@ var attendSplitF16D128G8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "attend_split_f16.cu",
-	Switch:  "",
-	Symbol:  "attend_split_f16_d128_g8",
-	Threads: 128,
-	Weights: "file",
+	Source:    "attend_split_f16.cu",
+	Switch:    "",
+	Symbol:    "attend_split_f16_d128_g8",
+	Threads:   128,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseAttendSplitF16D128G8(q *kernel.Query) int {
@@ -162,11 +163,12 @@ var attendSplitF16D256G8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "attend_split_f16.cu",
-	Switch:  "",
-	Symbol:  "attend_split_f16_d256_g8",
-	Threads: 64,
-	Weights: "file",
+	Source:    "attend_split_f16.cu",
+	Switch:    "",
+	Symbol:    "attend_split_f16_d256_g8",
+	Threads:   64,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseAttendSplitF16D256G8(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedBF16File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_bf16.cu",
-	Switch:  "",
-	Symbol:  "embed_bf16_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_bf16.cu",
+	Switch:    "",
+	Symbol:    "embed_bf16_file",
+	Threads:   64,
+	UnitElems: 8,
+	Weights:   "file",
 }
 
 func refuseEmbedBF16File(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedF16File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_f16.cu",
-	Switch:  "",
-	Symbol:  "embed_f16_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_f16.cu",
+	Switch:    "",
+	Symbol:    "embed_f16_file",
+	Threads:   64,
+	UnitElems: 8,
+	Weights:   "file",
 }
 
 func refuseEmbedF16File(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedF32File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_f32.cu",
-	Switch:  "",
-	Symbol:  "embed_f32_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_f32.cu",
+	Switch:    "",
+	Symbol:    "embed_f32_file",
+	Threads:   64,
+	UnitElems: 4,
+	Weights:   "file",
 }
 
 func refuseEmbedF32File(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedIQ1MFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq1_m.cu",
-	Switch:  "",
-	Symbol:  "embed_iq1_m_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq1_m.cu",
+	Switch:    "",
+	Symbol:    "embed_iq1_m_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ1MFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ1MPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq1_m.cu",
-	Switch:  "",
-	Symbol:  "embed_iq1_m_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq1_m.cu",
+	Switch:    "",
+	Symbol:    "embed_iq1_m_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ1MPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedIQ1SFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq1_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq1_s_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq1_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq1_s_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ1SFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ1SPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq1_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq1_s_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq1_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq1_s_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ1SPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedIQ2SFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_s_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq2_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_s_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ2SFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ2SPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_s_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq2_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_s_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ2SPadded(q *kernel.Query) int {

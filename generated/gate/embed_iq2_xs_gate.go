@@ -47,11 +47,12 @@ var embedIQ2XSFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_xs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_xs_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq2_xs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_xs_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ2XSFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ2XSPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_xs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_xs_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq2_xs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_xs_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ2XSPadded(q *kernel.Query) int {

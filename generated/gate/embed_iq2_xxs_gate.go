@@ -47,11 +47,12 @@ var embedIQ2XXSFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_xxs_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_xxs_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ2XXSFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ2XXSPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq2_xxs_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq2_xxs_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ2XXSPadded(q *kernel.Query) int {

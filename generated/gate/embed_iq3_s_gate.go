@@ -47,11 +47,12 @@ var embedIQ3SFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq3_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq3_s_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq3_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq3_s_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ3SFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ3SPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq3_s.cu",
-	Switch:  "",
-	Symbol:  "embed_iq3_s_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq3_s.cu",
+	Switch:    "",
+	Symbol:    "embed_iq3_s_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ3SPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedIQ3XXSFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq3_xxs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq3_xxs_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq3_xxs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq3_xxs_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ3XXSFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ3XXSPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq3_xxs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq3_xxs_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq3_xxs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq3_xxs_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ3XXSPadded(q *kernel.Query) int {

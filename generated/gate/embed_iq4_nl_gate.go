@@ -47,11 +47,12 @@ var embedIQ4NLFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "embed_iq4_nl_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "embed_iq4_nl_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ4NLFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ4NLPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "embed_iq4_nl_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "embed_iq4_nl_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ4NLPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedIQ4XSFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq4_xs_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq4_xs_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedIQ4XSFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedIQ4XSPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "embed_iq4_xs_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "embed_iq4_xs_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedIQ4XSPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedMXFP4File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_mxfp4.cu",
-	Switch:  "",
-	Symbol:  "embed_mxfp4_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_mxfp4.cu",
+	Switch:    "",
+	Symbol:    "embed_mxfp4_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedMXFP4File(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedMXFP4Padded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_mxfp4.cu",
-	Switch:  "",
-	Symbol:  "embed_mxfp4_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_mxfp4.cu",
+	Switch:    "",
+	Symbol:    "embed_mxfp4_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedMXFP4Padded(q *kernel.Query) int {

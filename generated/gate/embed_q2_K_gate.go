@@ -47,11 +47,12 @@ var embedQ2KFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q2_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q2_K_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q2_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q2_K_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ2KFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ2KPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q2_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q2_K_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q2_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q2_K_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ2KPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedQ4_0File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_0.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_0_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q4_0.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_0_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ4_0File(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ4_0Padded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_0.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_0_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q4_0.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_0_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ4_0Padded(q *kernel.Query) int {

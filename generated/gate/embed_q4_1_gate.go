@@ -47,11 +47,12 @@ var embedQ4_1File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_1.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_1_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q4_1.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_1_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ4_1File(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ4_1Padded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_1.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_1_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q4_1.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_1_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ4_1Padded(q *kernel.Query) int {

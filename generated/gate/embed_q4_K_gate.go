@@ -47,11 +47,12 @@ var embedQ4KFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_K_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q4_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_K_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ4KFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ4KPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q4_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q4_K_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q4_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q4_K_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ4KPadded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedQ5_1File = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q5_1.cu",
-	Switch:  "",
-	Symbol:  "embed_q5_1_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q5_1.cu",
+	Switch:    "",
+	Symbol:    "embed_q5_1_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ5_1File(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ5_1Padded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q5_1.cu",
-	Switch:  "",
-	Symbol:  "embed_q5_1_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q5_1.cu",
+	Switch:    "",
+	Symbol:    "embed_q5_1_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ5_1Padded(q *kernel.Query) int {

@@ -47,11 +47,12 @@ var embedQ8KFile = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q8_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q8_K_file",
-	Threads: 64,
-	Weights: "file",
+	Source:    "embed_q8_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q8_K_file",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseEmbedQ8KFile(q *kernel.Query) int {
@@ -116,11 +117,12 @@ var embedQ8KPadded = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "embed_q8_K.cu",
-	Switch:  "",
-	Symbol:  "embed_q8_K_padded",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "embed_q8_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q8_K_padded",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseEmbedQ8KPadded(q *kernel.Query) int {

@@ -44,11 +44,12 @@ var kvAppendF16Element = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "kv_append_f16.cu",
-	Switch:  "",
-	Symbol:  "kv_append_f16_element",
-	Threads: 128,
-	Weights: "file",
+	Source:    "kv_append_f16.cu",
+	Switch:    "",
+	Symbol:    "kv_append_f16_element",
+	Threads:   128,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseKvAppendF16Element(q *kernel.Query) int {

@@ -44,11 +44,12 @@ var kvAppendF32Element = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "kv_append_f32.cu",
-	Switch:  "",
-	Symbol:  "kv_append_f32_element",
-	Threads: 128,
-	Weights: "file",
+	Source:    "kv_append_f32.cu",
+	Switch:    "",
+	Symbol:    "kv_append_f32_element",
+	Threads:   128,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseKvAppendF32Element(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matmulQ8IQ1ST8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq1_s.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq1_s_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_iq1_s.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq1_s_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8IQ1ST8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8IQ1SPaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq1_s.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq1_s_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_iq1_s.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq1_s_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8IQ1SPaddedT8(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matmulQ8IQ2XST8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq2_xs.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq2_xs_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_iq2_xs.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq2_xs_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8IQ2XST8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8IQ2XSPaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq2_xs.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq2_xs_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_iq2_xs.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq2_xs_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8IQ2XSPaddedT8(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matmulQ8IQ2XXST8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq2_xxs_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq2_xxs_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8IQ2XXST8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8IQ2XXSPaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq2_xxs_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq2_xxs_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8IQ2XXSPaddedT8(q *kernel.Query) int {

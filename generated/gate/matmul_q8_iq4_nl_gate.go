@@ -54,11 +54,12 @@ var matmulQ8IQ4NLT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq4_nl_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq4_nl_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8IQ4NLT8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8IQ4NLPaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_iq4_nl_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_iq4_nl_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8IQ4NLPaddedT8(q *kernel.Query) int {

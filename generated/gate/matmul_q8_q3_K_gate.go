@@ -54,11 +54,12 @@ var matmulQ8Q3KT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_q3_K.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_q3_K_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_q3_K.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_q3_K_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8Q3KT8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8Q3KPaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_q3_K.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_q3_K_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_q3_K.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_q3_K_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8Q3KPaddedT8(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matmulQ8TQ2_0T8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_tq2_0.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_tq2_0_t8",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matmul_q8_tq2_0.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_tq2_0_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatmulQ8TQ2_0T8(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matmulQ8TQ2_0PaddedT8 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matmul_q8_tq2_0.cu",
-	Switch:  "",
-	Symbol:  "matmul_q8_tq2_0_padded_t8",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matmul_q8_tq2_0.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_tq2_0_padded_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatmulQ8TQ2_0PaddedT8(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32BF16Rows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_bf16.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_bf16_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_bf16.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_bf16_rows2",
+	Threads:   64,
+	UnitElems: 8,
+	Weights:   "file",
 }
 
 func refuseMatvecF32BF16Rows2(q *kernel.Query) int {

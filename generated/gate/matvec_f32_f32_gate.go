@@ -54,11 +54,12 @@ var matvecF32F32Rows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_f32.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_f32_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_f32.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_f32_rows2",
+	Threads:   64,
+	UnitElems: 4,
+	Weights:   "file",
 }
 
 func refuseMatvecF32F32Rows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32IQ1MRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq1_m.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq1_m_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_iq1_m.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq1_m_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32IQ1MRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32IQ1MPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq1_m.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq1_m_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_iq1_m.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq1_m_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32IQ1MPaddedRows2(q *kernel.Query) int {

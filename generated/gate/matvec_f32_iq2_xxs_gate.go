@@ -54,11 +54,12 @@ var matvecF32IQ2XXSRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq2_xxs_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq2_xxs_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32IQ2XXSRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32IQ2XXSPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq2_xxs.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq2_xxs_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_iq2_xxs.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq2_xxs_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32IQ2XXSPaddedRows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32IQ3SRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq3_s.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq3_s_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_iq3_s.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq3_s_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32IQ3SRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32IQ3SPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq3_s.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq3_s_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_iq3_s.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq3_s_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32IQ3SPaddedRows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32IQ4NLRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq4_nl_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq4_nl_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32IQ4NLRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32IQ4NLPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq4_nl_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq4_nl_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32IQ4NLPaddedRows2(q *kernel.Query) int {

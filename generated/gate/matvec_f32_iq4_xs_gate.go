@@ -54,11 +54,12 @@ var matvecF32IQ4XSRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq4_xs_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq4_xs_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32IQ4XSRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32IQ4XSPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_iq4_xs_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_iq4_xs_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32IQ4XSPaddedRows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32MXFP4Rows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_mxfp4.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_mxfp4_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_mxfp4.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_mxfp4_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32MXFP4Rows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32MXFP4PaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_mxfp4.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_mxfp4_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_mxfp4.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_mxfp4_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32MXFP4PaddedRows2(q *kernel.Query) int {

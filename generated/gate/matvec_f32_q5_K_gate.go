@@ -54,11 +54,12 @@ var matvecF32Q5KRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_q5_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_q5_K_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_q5_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_q5_K_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32Q5KRows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32Q5KPaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_q5_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_q5_K_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_q5_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_q5_K_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32Q5KPaddedRows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecF32Q8_0Rows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_q8_0.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_q8_0_rows2",
-	Threads: 64,
-	Weights: "file",
+	Source:    "matvec_f32_q8_0.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_q8_0_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecF32Q8_0Rows2(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecF32Q8_0PaddedRows2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_f32_q8_0.cu",
-	Switch:  "",
-	Symbol:  "matvec_f32_q8_0_padded_rows2",
-	Threads: 64,
-	Weights: "padded",
+	Source:    "matvec_f32_q8_0.cu",
+	Switch:    "",
+	Symbol:    "matvec_f32_q8_0_padded_rows2",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecF32Q8_0PaddedRows2(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecQ8IQ2SV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq2_s.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq2_s_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_iq2_s.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq2_s_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8IQ2SV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8IQ2SV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq2_s.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq2_s_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq2_s.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq2_s_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ2SV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8IQ2SV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq2_s.cu",
-	Switch:  "MINFER_IQ2S_PF",
-	Symbol:  "matvec_q8_iq2_s_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq2_s.cu",
+	Switch:    "MINFER_IQ2S_PF",
+	Symbol:    "matvec_q8_iq2_s_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ2SV2Pf(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecQ8IQ3XXSV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq3_xxs.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq3_xxs_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_iq3_xxs.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq3_xxs_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8IQ3XXSV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8IQ3XXSV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq3_xxs.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq3_xxs_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq3_xxs.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq3_xxs_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ3XXSV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8IQ3XXSV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq3_xxs.cu",
-	Switch:  "MINFER_IQ3XXS_PF",
-	Symbol:  "matvec_q8_iq3_xxs_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq3_xxs.cu",
+	Switch:    "MINFER_IQ3XXS_PF",
+	Symbol:    "matvec_q8_iq3_xxs_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ3XXSV2Pf(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecQ8IQ4NLV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq4_nl_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq4_nl_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8IQ4NLV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8IQ4NLV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_nl.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq4_nl_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq4_nl.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq4_nl_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ4NLV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8IQ4NLV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_nl.cu",
-	Switch:  "MINFER_IQ4NL_PF",
-	Symbol:  "matvec_q8_iq4_nl_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq4_nl.cu",
+	Switch:    "MINFER_IQ4NL_PF",
+	Symbol:    "matvec_q8_iq4_nl_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ4NLV2Pf(q *kernel.Query) int {

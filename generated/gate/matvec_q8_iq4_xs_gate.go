@@ -54,11 +54,12 @@ var matvecQ8IQ4XSV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq4_xs_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq4_xs_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8IQ4XSV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8IQ4XSV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_xs.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_iq4_xs_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq4_xs.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_iq4_xs_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ4XSV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8IQ4XSV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_iq4_xs.cu",
-	Switch:  "MINFER_IQ4XS_PF",
-	Symbol:  "matvec_q8_iq4_xs_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_iq4_xs.cu",
+	Switch:    "MINFER_IQ4XS_PF",
+	Symbol:    "matvec_q8_iq4_xs_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8IQ4XSV2Pf(q *kernel.Query) int {

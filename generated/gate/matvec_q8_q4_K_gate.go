@@ -54,11 +54,12 @@ var matvecQ8Q4KV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q4_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q4_K_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_q4_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q4_K_v1",
+	Threads:   256,
+	UnitElems: 64,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8Q4KV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8Q4KV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q4_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q4_K_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q4_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q4_K_v2",
+	Threads:   256,
+	UnitElems: 64,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q4KV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8Q4KV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q4_K.cu",
-	Switch:  "MINFER_Q4K_PF",
-	Symbol:  "matvec_q8_q4_K_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q4_K.cu",
+	Switch:    "MINFER_Q4K_PF",
+	Symbol:    "matvec_q8_q4_K_v2_pf",
+	Threads:   256,
+	UnitElems: 64,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q4KV2Pf(q *kernel.Query) int {

@@ -54,11 +54,12 @@ var matvecQ8Q5_1V1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q5_1.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q5_1_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_q5_1.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q5_1_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8Q5_1V1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8Q5_1V2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q5_1.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q5_1_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q5_1.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q5_1_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q5_1V2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8Q5_1V2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q5_1.cu",
-	Switch:  "MINFER_Q51_PF",
-	Symbol:  "matvec_q8_q5_1_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q5_1.cu",
+	Switch:    "MINFER_Q51_PF",
+	Symbol:    "matvec_q8_q5_1_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q5_1V2Pf(q *kernel.Query) int {

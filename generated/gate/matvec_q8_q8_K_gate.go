@@ -54,11 +54,12 @@ var matvecQ8Q8KV1 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q8_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q8_K_v1",
-	Threads: 256,
-	Weights: "file",
+	Source:    "matvec_q8_q8_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q8_K_v1",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "file",
 }
 
 func refuseMatvecQ8Q8KV1(q *kernel.Query) int {
@@ -134,11 +135,12 @@ var matvecQ8Q8KV2 = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q8_K.cu",
-	Switch:  "",
-	Symbol:  "matvec_q8_q8_K_v2",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q8_K.cu",
+	Switch:    "",
+	Symbol:    "matvec_q8_q8_K_v2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q8KV2(q *kernel.Query) int {
@@ -214,11 +216,12 @@ var matvecQ8Q8KV2Pf = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "matvec_q8_q8_K.cu",
-	Switch:  "MINFER_Q8K_PF",
-	Symbol:  "matvec_q8_q8_K_v2_pf",
-	Threads: 256,
-	Weights: "padded",
+	Source:    "matvec_q8_q8_K.cu",
+	Switch:    "MINFER_Q8K_PF",
+	Symbol:    "matvec_q8_q8_K_v2_pf",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "padded",
 }
 
 func refuseMatvecQ8Q8KV2Pf(q *kernel.Query) int {

@@ -44,11 +44,12 @@ var quantizeA8Warp = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "quantize_a8.cu",
-	Switch:  "",
-	Symbol:  "quantize_a8_warp",
-	Threads: 128,
-	Weights: "file",
+	Source:    "quantize_a8.cu",
+	Switch:    "",
+	Symbol:    "quantize_a8_warp",
+	Threads:   128,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseQuantizeA8Warp(q *kernel.Query) int {

@@ -41,11 +41,12 @@ var rmsnormBlock = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "rmsnorm.cu",
-	Switch:  "",
-	Symbol:  "rmsnorm_block",
-	Threads: 256,
-	Weights: "file",
+	Source:    "rmsnorm.cu",
+	Switch:    "",
+	Symbol:    "rmsnorm_block",
+	Threads:   256,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseRmsnormBlock(q *kernel.Query) int {

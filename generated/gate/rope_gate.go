@@ -51,11 +51,12 @@ var ropePairs = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "rope.cu",
-	Switch:  "",
-	Symbol:  "rope_pairs",
-	Threads: 64,
-	Weights: "file",
+	Source:    "rope.cu",
+	Switch:    "",
+	Symbol:    "rope_pairs",
+	Threads:   64,
+	UnitElems: 0,
+	Weights:   "file",
 }
 
 func refuseRopePairs(q *kernel.Query) int {

@@ -41,11 +41,12 @@ var selectRowsElement = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "select_rows.cu",
-	Switch:  "",
-	Symbol:  "select_rows_element",
-	Threads: 128,
-	Weights: "file",
+	Source:    "select_rows.cu",
+	Switch:    "",
+	Symbol:    "select_rows_element",
+	Threads:   128,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseSelectRowsElement(q *kernel.Query) int {

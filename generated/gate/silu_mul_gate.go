@@ -34,11 +34,12 @@ var siluMulElement = kernel.Variant{
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
-	Source:  "silu_mul.cu",
-	Switch:  "",
-	Symbol:  "silu_mul_element",
-	Threads: 256,
-	Weights: "file",
+	Source:    "silu_mul.cu",
+	Switch:    "",
+	Symbol:    "silu_mul_element",
+	Threads:   256,
+	UnitElems: 1,
+	Weights:   "file",
 }
 
 func refuseSiluMulElement(q *kernel.Query) int {

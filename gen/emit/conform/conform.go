@@ -29,7 +29,7 @@ var templates = template.Must(template.New("").Funcs(sprig.HermeticTxtFuncMap())
 	"align":  func(f *model.Format) int { return proof.FactsOf(f).AlignBytes },
 }).ParseFS(files, "templates/*.tmpl"))
 
-// Emitter emits the tests of packages generated/cpu and generated/format.
+// Emitter emits the tests of packages generated/cpu and generated/format, and package generated/conform.
 type Emitter struct{}
 
 // Name is the emitter's name.
@@ -80,6 +80,13 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 			return nil, err
 		}
 		f, err := emit.GoFile(path, b.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	if len(c.Families) > 0 {
+		f, err := kernels(c)
 		if err != nil {
 			return nil, err
 		}
