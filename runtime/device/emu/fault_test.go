@@ -181,7 +181,8 @@ func TestMissingWaitsShow(t *testing.T) {
 		{one("forgetful_async", 64, ptr(x), y, gpu.I32(2)), func(i int) float32 { return data[4*(63-i)] }, "0"}, // the other's copy has not started
 		{one("forgetful_shared", 64, y, gpu.I32(0), gpu.I32(1)), func(int) float32 { return 1 }, ""},
 		{one("forgetful_shared", 64, y, gpu.I32(1), gpu.I32(1)), func(int) float32 { return 1 }, "NaN"},
-		{one("forgetful_shared", 64, y, gpu.I32(1), gpu.I32(63)), func(int) float32 { return 1 }, "NaN"},
+		{one("forgetful_shared", 64, y, gpu.I32(1), gpu.I32(-1)), func(int) float32 { return 1 }, "NaN"},
+		{one("impatient_async", 32, ptr(x), y), func(i int) float32 { return data[4*i] }, "NaN"}, // the second 32
 		{one("forgetful_bulk", 64, ptr(x), y, gpu.I32(0)), func(i int) float32 { return data[i] }, ""},
 		{one("forgetful_bulk", 64, ptr(x), y, gpu.I32(1)), func(i int) float32 { return data[i] }, "NaN"},
 	} {

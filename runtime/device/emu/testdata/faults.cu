@@ -87,12 +87,23 @@ MINFER_KERNEL(forgetful_async, 64, (const float* x, float* y, int forget)) {
   if (forget != 2) block_barrier();
   y[threadIdx.x] = s[63 - threadIdx.x].x;
 }
-// Threads read what their neighbours write: forget a barrier and one of the two orders finds it.
+// Two copies, of which the first alone is waited for.
+MINFER_KERNEL(impatient_async, 32, (const float* x, float* y)) {
+  MINFER_SHARED(float4, s, [2][32]);
+  for (int i = 0; i < 2; i++) {
+    async_copy16(&s[i][threadIdx.x], x + 128 * i + 4 * threadIdx.x);
+    async_commit();
+  }
+  async_wait<1>();
+  y[threadIdx.x] = s[0][threadIdx.x].x;
+  y[32 + threadIdx.x] = s[1][threadIdx.x].x;
+}
+// Threads read what a neighbour writes: forget the barrier and one of the two orders finds it.
 MINFER_KERNEL(forgetful_shared, 64, (float* y, int forget, int neighbour)) {
   MINFER_SHARED(float, s, [64]);
   s[threadIdx.x] = 1;
   if (!forget) block_barrier();
-  y[threadIdx.x] = s[(threadIdx.x + neighbour) % 64];
+  y[threadIdx.x] = s[max(0, min((int)threadIdx.x + neighbour, 63))];
 }
 #if MINFER_HAS_BULK
 // forget 0: right; 1: no wait; 2: no fence; 3: nothing waited for at the end; 4: expects more than is copied; 5: no mbar_init.
