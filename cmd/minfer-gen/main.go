@@ -5,6 +5,10 @@
 //	minfer-gen diff        print what generate would change
 //	minfer-gen list        print the formats and the facts that follow from their specs
 //	minfer-gen dequant     dequantize blocks by a spec alone
+//	minfer-gen why         say why a matrix takes the kernel that it takes
+//	minfer-gen cover       print which variant covers which matrix of the known models
+//	minfer-gen mutate      damage every gate and geometry, and count what notices
+//	minfer-gen new         write a commented spec to start from
 //
 // It ends with 0 when all is well; 1 when the answer is no: a spec is at fault, generated/ is not what the specs make
 // of it, a file is no whole number of blocks; 2 when it could not do its work: wrong usage, a file that cannot be read
@@ -64,8 +68,9 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "minfer-gen",
 		Short: "Turn specs into code",
-		Long: `Turn specs into code: specs/formats/*.yaml say how a weight format packs its bits;
-minfer-gen proves them and writes the Go code for them into generated/.
+		Long: `Turn specs into code: specs/formats/*.yaml say how a weight format packs its bits,
+specs/kernels/*.yaml how a kernel deals its work over threads. minfer-gen proves them and
+writes the kernels, the dispatch gates and the Go code into generated/.
 
 Exit codes: 0 all is well; 1 the answer is no (a spec is at fault, generated/ is not
 what the specs make of it, a file is no whole number of blocks); 2 the work could not
@@ -80,7 +85,8 @@ be done (wrong usage, a file that cannot be read or written).`,
 		},
 	}
 	root.PersistentFlags().StringVar(&o.specs, "specs", "", "folder of specs to use instead of the built-in ones")
-	root.AddCommand(generateCommand(&o), checkCommand(&o), diffCommand(&o), listCommand(&o), dequantCommand(&o))
+	root.AddCommand(generateCommand(&o), checkCommand(&o), diffCommand(&o), listCommand(&o), dequantCommand(&o),
+		whyCommand(&o), coverCommand(&o), mutateCommand(&o), newCommand(&o))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

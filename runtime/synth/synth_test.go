@@ -236,7 +236,7 @@ func TestOptions(t *testing.T) {
 		o    Options
 		says string
 	}{
-		{Options{Shape: "qwen2.5-8b", Format: "q4_0"}, `shape "qwen2.5-8b" is unknown: there are qwen2.5-0.5b, `},
+		{Options{Shape: "qwen2.5-8b", Format: "q4_0"}, `shape "qwen2.5-8b" is unknown: there are llama-3.1-8b, `},
 		{Options{Shape: "qwen2.5-7b", Format: "q4_K_L"}, `format "q4_K_L" is unknown: there are f32, `},
 		{Options{Shape: "qwen2.5-7b", Format: "q4_0", Layers: 29}, "layers 29: qwen2.5-7b has 1 to 28"},
 		{Options{Shape: "qwen2.5-7b", Format: "q4_0", Layers: -1}, "layers -1: qwen2.5-7b has 1 to 28"},

@@ -1,0 +1,94 @@
+// Package route follows a gate's choice from the specs: which variants are tried, in which order, what each term says, and what
+// would become of the work if a refused variant ran all the same. Generated gates make the same choice.
+package route
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/minfer/minfer/gen/bound"
+	"github.com/minfer/minfer/gen/launch"
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+)
+
+// Verdict is what became of one variant.
+type Verdict struct {
+	Variant   *model.Variant
+	Geometry  *layout.Geometry
+	Terms     []bound.Term
+	Broken    *bound.Term  // the first term that refuses the shape, or nil
+	Preferred bool         // a measured route, or no routes at all
+	Route     *model.Route // the route that prefers it, or nil
+	Off       bool         // its switch is set to 0
+	Chosen    bool
+	Faults    []string // what a launch would do wrong
+}
+
+// Query is a shape, the architecture and the switches that are set to 0.
+type Query struct {
+	Shape bound.Shape
+	Off   []string
+}
+
+// Choose judges every variant of a family for a format, in the order in which its gate tries them. At most one is chosen.
+func Choose(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Verdict {
+	variants := slices.Clone(fam.VariantsFor(f))
+	slices.Reverse(variants)
+	verdicts := make([]Verdict, len(variants))
+	for i, v := range variants {
+		w := &verdicts[i]
+		*w = Verdict{Variant: v, Geometry: v.Geometry(f), Terms: bound.Derive(fam, v, f, c.Base())}
+		if ok, broken := bound.Admits(w.Terms, q.Shape); !ok {
+			w.Broken = &broken
+		}
+		w.Off = v.Switch != "" && slices.Contains(q.Off, v.SwitchFor(f))
+		routes := v.RoutesFor(f)
+		w.Preferred = len(routes) == 0
+		for r := range routes {
+			if prefers(&routes[r], q.Shape) {
+				w.Preferred, w.Route = true, &routes[r]
+				break
+			}
+		}
+		w.Faults = launch.Faults(fam, v, f, w.Geometry, c.Base(), q.Shape)
+	}
+	for _, preferred := range []bool{true, false} {
+		for i := range verdicts {
+			if w := &verdicts[i]; w.Preferred == preferred && !w.Off && w.Broken == nil {
+				w.Chosen = true
+				return verdicts
+			}
+		}
+	}
+	return verdicts
+}
+
+func prefers(r *model.Route, s bound.Shape) bool {
+	n := s.Dims[r.Dim]
+	return (r.Arch == 0 || r.Arch == s.Arch) && (r.Above == 0 || n > r.Above) && (r.UpTo == 0 || n <= r.UpTo)
+}
+
+// Units is the number of indices of the axis that runs over cols, and its name; 0 where there is none.
+func (v *Verdict) Units(fam *model.Family, s bound.Shape) (n int64, axis string) {
+	for i := range v.Geometry.Axes {
+		if d := &v.Geometry.Axes[i]; fam.Dims[d.Axis] == model.Cols {
+			return (s.Dims[model.Cols] + int64(d.Elems) - 1) / int64(d.Elems), d.Axis
+		}
+	}
+	return 0, ""
+}
+
+// Families lists the families of an op (all, if empty) that a format has, by name.
+func Families(c *model.Catalog, ops []string, f *model.Format) (found []*model.Family) {
+	for _, fam := range c.Families {
+		if len(ops) > 0 && !slices.Contains(ops, fam.Op) {
+			continue
+		}
+		if f == nil && len(fam.Formats) == 0 || f != nil && slices.Contains(fam.Formats, f) {
+			found = append(found, fam)
+		}
+	}
+	slices.SortFunc(found, func(a, b *model.Family) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
