@@ -237,7 +237,11 @@ func (s *Sampler) uniform() float64 {
 // draw picks a candidate by its probability.
 func (s *Sampler) draw() int32 {
 	s.softmax()
-	u := s.uniform()
+	return s.pick(s.uniform())
+}
+
+// pick returns the candidate whose share of [0, 1) holds u.
+func (s *Sampler) pick(u float64) int32 {
 	var sum float64
 	last := -1
 	for i := range s.candidates {

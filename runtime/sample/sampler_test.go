@@ -170,7 +170,15 @@ func TestFilters(t *testing.T) {
 		{"top_p 0.64", four, func(p *Params) { p.TopP = 0.64 }, ids(0)},
 		{"top_p 0.65", four, func(p *Params) { p.TopP = 0.65 }, ids(0, 1)},
 		{"top_p 0.97", four, func(p *Params) { p.TopP = 0.97 }, ids(0, 1, 2, 3)},
-		{"top_p of a ranked set", four, func(p *Params) { p.TopK, p.TopP = 3, 0.9 }, ids(0, 1)}, // 0.665, 0.245 of three
+		{"top_p reached to the bit", []float32{1, 1}, func(p *Params) { p.TopP = 0.5 }, ids(0)},
+		{"top_p reached to the bit in a ranked set", []float32{1, 1, 0}, func(p *Params) {
+			p.MinP, p.TopK, p.TopP, p.Samplers = 0.01, 2, 0.5, []string{MinP, TopK, TopP}
+		}, ids(0)},
+		{"typ_p of a ranked set leaves it unranked", []float32{3, 2.5, 2, 0, -9}, func(p *Params) { // 0.506, 0.307, 0.186
+			p.MinP, p.TopK, p.Typical, p.XTCProbability, p.XTCThreshold = 0.001, 3, 0.9, 1, 0.25
+			p.Samplers = []string{MinP, TopK, TypicalP, XTC}
+		}, ids(1, 2)},
+		{"top_p of three", four, func(p *Params) { p.TopK, p.TopP = 3, 0.9 }, ids(0, 1)}, // 0.665, 0.245 of three
 		{"min_p 1", three, func(p *Params) { p.MinP = 1 }, ids(1)},
 		{"min_p 1 keeps ties", []float32{5, 5, 4}, func(p *Params) { p.MinP = 1 }, ids(0, 1)},
 		{"min_p 0.1", four, func(p *Params) { p.MinP = 0.1 }, ids(0, 1, 2)},
@@ -232,6 +240,7 @@ func TestPenalties(t *testing.T) {
 		{"window of one", func(p *Params) { p.RepeatPenalty, p.RepeatLastN = 1.5, 1 }, seen{0, 1}, []float64{2, -1.5, -2}},
 		{"five sightings count as one", func(p *Params) { p.RepeatPenalty = 1.5 }, seen{0, 0, 0, 0, 0}, []float64{1.333333, -1, -2}},
 		{"frequency counts each", func(p *Params) { p.FrequencyPenalty = 0.5 }, seen{0, 0, 0, 0, 0, 2}, []float64{-0.5, -1, -2.5}},
+		{"frequency counts the window alone", func(p *Params) { p.FrequencyPenalty, p.RepeatLastN = 0.5, 2 }, seen{0, 0, 0, 1, 0}, []float64{1.5, -1.5, -2}},
 		{"presence counts once", func(p *Params) { p.PresencePenalty = 0.5 }, seen{0, 0, 0, 0, 0, 2}, []float64{1.5, -1, -2.5}},
 		{"all three", func(p *Params) { p.RepeatPenalty, p.FrequencyPenalty, p.PresencePenalty = 2, 0.25, 0.5 }, seen{0, 0, 1}, []float64{0, -2.75, -2}},
 		{"a reward", func(p *Params) { p.RepeatPenalty, p.PresencePenalty = 0.5, -1 }, seen{0, 1}, []float64{5, 0.5, -2}},
@@ -379,6 +388,17 @@ func TestNotFinite(t *testing.T) {
 					t.Errorf("logit %v at temp %g: %v", bad, temp, err)
 				}
 			}
+		}
+	}
+}
+
+// TestPick: each candidate has its share of [0, 1), one without probability none, and what rounding leaves at the end
+// is the last one's.
+func TestPick(t *testing.T) {
+	s := &Sampler{candidates: []Candidate{{P: 0, ID: 1}, {P: 0.25, ID: 2}, {P: 0, ID: 3}, {P: 0.5, ID: 4}, {P: 0.125, ID: 5}, {P: 0, ID: 6}}}
+	for u, want := range map[float64]int32{0: 2, 0.2499: 2, 0.25: 4, 0.7499: 4, 0.75: 5, 0.9999: 5} {
+		if got := s.pick(u); got != want {
+			t.Errorf("%v picks %d, want %d", u, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -405,17 +406,29 @@ func filterInt(in *interp, v Value, a []Value) Value {
 		if math.Abs(v) < 1<<63 {
 			return int64(v)
 		}
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			in.fail("%v is too large for an integer here", v)
+		}
 	case Text:
 		s := strings.ReplaceAll(strings.TrimFunc(v.s, isSpace), "_", "")
 		base := in.integer(or(a[1], int64(10)), "base")
+		sign := ""
+		if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
+			sign, s = s[:1], s[1:]
+		}
 		for prefix, of := range map[string]int64{"0x": 16, "0o": 8, "0b": 2} {
 			if base == of && strings.HasPrefix(strings.ToLower(s), prefix) {
 				s = s[2:]
 			}
 		}
+		s = sign + s
 		if base >= 2 && base <= 36 {
-			if n, err := strconv.ParseInt(s, int(base), 64); err == nil {
+			n, err := strconv.ParseInt(s, int(base), 64)
+			if err == nil {
 				return n
+			}
+			if errors.Is(err, strconv.ErrRange) {
+				in.fail("%.30s is too large for an integer here", s)
 			}
 		}
 		if f, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(f) < 1<<63 {
@@ -605,16 +618,18 @@ func lower(t Text) Text {
 	return fold(t, func() cases.Caser { return cases.Lower(language.Und) })
 }
 
+// titled puts one character in title case.
+func titled(t Text) Text {
+	return fold(t, func() cases.Caser { return cases.Title(language.Und) })
+}
+
 // capitalize puts the first character in upper case and the others in lower case.
 func capitalize(t Text) Text {
 	if t.s == "" {
 		return t
 	}
 	n := t.offsets1()
-	first := t.slice(0, n).convert(func(s string) string {
-		return strings.Map(unicode.ToTitle, s)
-	})
-	return concat(first, lower(t.slice(n, len(t.s))))
+	return concat(titled(t.slice(0, n)), lower(t.slice(n, len(t.s))))
 }
 
 // offsets1 returns the size of the first character.
@@ -669,7 +684,7 @@ func (in *interp) test(id string, v Value, a called) bool {
 		case "eq", "equalto", "==", "ne", "!=", "gt", "greaterthan", ">", "ge", ">=", "lt", "lessthan", "<", "le", "<=",
 			"in", "sameas", "divisibleby":
 		default:
-			if _, known := simpleTests[id]; known {
+			if _, known := simpleTests[id]; known || slices.Contains([]string{"odd", "even", "upper", "lower", "filter"}, id) {
 				in.fail("test %q takes no argument", id)
 			}
 		}
@@ -766,8 +781,7 @@ func same(a, b Value) bool {
 		y, ok := b.(Text)
 		return ok && x.s == y.s
 	case undefined:
-		_, ok := b.(undefined)
-		return ok
+		return false
 	}
 	return a == b
 }

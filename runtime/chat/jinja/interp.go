@@ -328,16 +328,13 @@ func (in *interp) forLoop(s *forStmt, over Value, depth int, outer *scope) {
 		in.allocate(valueBytes * len(items))
 		items = slices.Clone(items) // the body may append to the list
 	}
-	if len(items) == 0 {
-		in.within(outer, func() { in.run(s.otherwise) })
-		return
-	}
 	l := &loop{items: items, depth: depth, changed: absent{}}
 	if s.recursive {
 		l.recurse = func(v Value) Value {
 			return in.capture(func() { in.forLoop(s, v, depth+1, outer) })
 		}
 	}
+	complete := false // an iteration came to its end: Jinja2 asks this, not whether there were items
 	for i, v := range items {
 		in.step()
 		l.index = i
@@ -347,9 +344,13 @@ func (in *interp) forLoop(s *forStmt, over Value, depth int, outer *scope) {
 			in.assign(s.target, v)
 			sig = in.run(s.body)
 		})
+		complete = complete || sig == signalNone
 		if sig == signalBreak {
 			break
 		}
+	}
+	if !complete && s.otherwise != nil {
+		in.within(outer, func() { in.run(s.otherwise) })
 	}
 }
 
@@ -696,6 +697,7 @@ func (in *interp) item(v, key Value) Value {
 
 func (in *interp) slice(e *slice) Value {
 	of := in.eval(e.of)
+	wrong := false // a bound that is no integer: the slice is undefined, as in Jinja2
 	bound := func(x expr) (int64, bool) {
 		if x == nil {
 			return 0, false
@@ -707,7 +709,7 @@ func (in *interp) slice(e *slice) Value {
 		n, ok := integer(v)
 		if !ok {
 			in.defined(v)
-			in.fail("a slice takes integers, not %s", typeName(v))
+			wrong = true
 		}
 		return n, true
 	}
@@ -717,6 +719,10 @@ func (in *interp) slice(e *slice) Value {
 	in.line = e.lineOf()
 	if !hasStep {
 		step = 1
+	}
+	in.defined(of)
+	if wrong {
+		return undefined{"a slice takes integers"}
 	}
 	if step == 0 {
 		in.fail("the step of a slice is 0")
@@ -731,8 +737,7 @@ func (in *interp) slice(e *slice) Value {
 		at = of.offsets()
 		n = int64(len(at) - 1)
 	default:
-		in.defined(of)
-		in.fail("%s cannot be sliced", typeName(of))
+		return undefined{typeName(of) + " cannot be sliced"}
 	}
 	low, high := int64(0), n
 	if step < 0 {

@@ -338,7 +338,7 @@ func init() {
 // format is Python's str.format with fields by number or name, without conversions and format specifications.
 func (in *interp) format(t Text, a called) Value {
 	var b builder
-	next := 0
+	next, numbered := 0, false
 	for i := 0; i < len(t.s); {
 		j := strings.IndexAny(t.s[i:], "{}")
 		if j < 0 {
@@ -367,6 +367,11 @@ func (in *interp) format(t Text, a called) Value {
 			if field == "" {
 				at = next
 				next++
+			} else {
+				numbered = true
+			}
+			if next > 0 && numbered {
+				in.fail("the format mixes fields with and without numbers")
 			}
 			if at < 0 || at >= len(a.positional) {
 				in.fail("the format has no value %d", at)
@@ -445,7 +450,7 @@ func titleCase(t Text) Text {
 		case letter && inside:
 			c = lower(c)
 		case letter:
-			c = c.convert(func(s string) string { return strings.Map(unicode.ToTitle, s) })
+			c = titled(c)
 		}
 		inside = unicode.IsLetter(r)
 		b.add(c)

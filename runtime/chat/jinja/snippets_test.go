@@ -47,7 +47,8 @@ var differs = map[string]struct{ want, err string }{
 	"{{ 'abc' is sameas 'abc' }}":               {want: "True"},
 	"{{ \"\\N{BULLET}\" }}":                     {err: `template line 1: the escape \N is not supported`},
 	"{% autoescape true %}x{% endautoescape %}": {err: `template line 1: statement "autoescape" is not supported`},
-	"{{ 'x'|truncate(5) }}":                     {err: `template line 1: filter "truncate" is not supported`},
+	"{#":                    {err: "template line 1: a comment is not closed"},
+	"{{ 'x'|truncate(5) }}": {err: `template line 1: filter "truncate" is not supported`},
 }
 
 // TestSnippets holds the package to what Jinja2 prints, and to refusing what Jinja2 refuses. testdata/make.py made the

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -250,6 +251,9 @@ func fromGo(v any, depth int) (Value, error) {
 		d := json.NewDecoder(bytes.NewReader(v))
 		d.UseNumber()
 		x, err := fromJSON(d, depth)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return nil, err
 		}
