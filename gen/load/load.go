@@ -53,6 +53,7 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 		}
 	}
 	l.unique(set)
+	l.layouts(set, catalog.Formats)
 	catalog.Devices = l.devices(set)
 	catalog.Families = l.families(set, catalog.Formats)
 	catalog.Models = l.models(set)

@@ -57,8 +57,9 @@ type Plane struct {
 	Item int
 }
 
-// Analyse lowers a format to units of elems elements under a placement of its fields.
+// Analyse lowers a format to units of elems elements under a placement of its fields. The unit's format is the stored one.
 func Analyse(f *model.Format, place Placement, elems int) (*Unit, error) {
+	f = place.Format
 	u := &Unit{Format: f, Place: place, Elems: elems, Codes: map[*model.Code]*Code{}}
 	if elems%Quad != 0 || f.Elems%elems != 0 {
 		return nil, fmt.Errorf("%s: a unit of %d elements is no whole part of a block of %d, or no multiple of %d", f.Name, elems, f.Elems, Quad)

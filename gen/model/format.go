@@ -131,6 +131,8 @@ type Format struct {
 	Segs   []*Segment
 	Sums   []Sum
 	Encode *Encode // nil when no rounding scheme is declared
+
+	Layouts []*Stored // how device memory may hold it, beside file and padded; by name
 }
 
 // InFile reports whether a GGUF file can hold the format.

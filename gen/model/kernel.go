@@ -49,10 +49,11 @@ func (c *Catalog) Base() *Device {
 // WeightLayout is how a weight lies in device memory.
 type WeightLayout string
 
-// The layouts. Derived formats (padding, reordered fields, row planes) are computed from the file format.
+// The layouts that every format has. A spec in specs/layouts gives single formats further ones.
 const (
 	LayoutFile   WeightLayout = "file"   // the bytes of the file
 	LayoutPadded WeightLayout = "padded" // each block padded to a multiple of 16 bytes, large fields first
+	LayoutPlanes WeightLayout = "planes" // a row is, for each field, that field of all its blocks, large fields first
 )
 
 // Arg is one argument of a kernel, in order.

@@ -36,7 +36,11 @@ var rules = []func(*checker){
 func Prove(c *model.Catalog, pos *load.Positions) diag.List {
 	var diags diag.List
 	for _, f := range c.Formats {
-		diags.Add(Format(f, pos))
+		if found := Format(f, pos); len(found) > 0 {
+			diags.Add(found)
+		} else {
+			diags.Add(Layouts(f, pos))
+		}
 	}
 	if len(diags) == 0 {
 		diags.Add(Kernels(c, pos))

@@ -22,6 +22,7 @@ import (
 type Set struct {
 	Formats []*Format
 	Tables  []*Table
+	Layouts []*Layout
 	Devices []*Device
 	Kernels []*Kernel
 	Models  []*Models
@@ -49,6 +50,13 @@ var kinds = []kind{
 	{"formats/tables", Table{}, func(file string, data []byte, set *Set, diags *diag.List) {
 		if t := ParseTable(file, data, diags); t != nil {
 			set.Tables = append(set.Tables, t)
+		}
+	}},
+	{"layouts", Layout{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		before := len(*diags)
+		if v := parse[Layout](file, data, diags); v != nil {
+			v.Digest, v.Faulty = digest(data), len(*diags) > before
+			set.Layouts = append(set.Layouts, v)
 		}
 	}},
 	{"devices", Device{}, func(file string, data []byte, set *Set, diags *diag.List) {

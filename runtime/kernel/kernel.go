@@ -5,19 +5,6 @@ package kernel
 
 import "fmt"
 
-// Layout is how a weight lies in device memory.
-type Layout string
-
-// Placement is where the fields of a block lie under a layout.
-type Placement struct {
-	BlockBytes     int // from one block to the next
-	FileBlockBytes int // the same in a file
-	Moves          []Move
-}
-
-// Move is a run of bytes of a block: from the file's block to the placed one.
-type Move struct{ From, To, Bytes int }
-
 // Query is a shape to be launched on a device. Sizes that an op does not have are zero.
 type Query struct {
 	Rows    int64 // of a matrix: outputs

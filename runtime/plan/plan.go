@@ -82,7 +82,12 @@ type Placed struct {
 	Placement kernel.Placement
 	Vector    bool
 	Bytes     int64 // in device memory
+
+	blocks int // of a row
 }
+
+// Blocks is the number of blocks of a row of a matrix.
+func (p *Placed) Blocks() int { return p.blocks }
 
 // Plan is a graph whose every operation has a kernel.
 type Plan struct {
@@ -167,8 +172,9 @@ func (p *Plan) place(w *op.Weight) (Placed, error) {
 			continue
 		}
 		if refused = p.usable(w, l); refused == nil {
-			blocks := int64(w.Rows) * int64(w.Cols/info.BlockElems)
-			return Placed{Weight: w, Layout: l, Placement: place, Bytes: blocks * int64(place.BlockBytes)}, nil
+			placed := Placed{Weight: w, Layout: l, Placement: place, blocks: w.Cols / info.BlockElems}
+			placed.Bytes = int64(w.Rows) * int64(place.RowBytes(placed.blocks))
+			return placed, nil
 		}
 	}
 	if refused == nil {

@@ -130,10 +130,8 @@ func (s *step) kvFormat() string {
 // count notes the bytes that the last launch reads of n rows of a weight.
 func (s *step) count(w *Placed, rows int64) {
 	l := &s.launches[len(s.launches)-1]
-	blocks := rows * int64(w.Weight.Cols) * int64(w.Placement.FileBlockBytes)
-	info, _ := format.Lookup(w.Weight.Type)
-	l.Content = blocks / int64(info.BlockElems)
-	l.Streamed = rows * int64(w.Weight.Cols/info.BlockElems) * int64(w.Placement.BlockBytes)
+	l.Content = rows * int64(w.Blocks()*w.Placement.FileBlockBytes)
+	l.Streamed = rows * int64(w.Placement.RowBytes(w.Blocks()))
 }
 
 // product launches a matrix product, after its activations' codes where the class takes them.

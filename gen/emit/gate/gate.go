@@ -397,6 +397,23 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 	return render(g, "gate/gate.go")
 }
 
+// placement is the fields of a kernel.Placement.
+func placement(f *model.Format, p place.Placement) []jen.Code {
+	fields := []jen.Code{jen.Id("BlockBytes").Op(":").Lit(p.BlockBytes), jen.Id("FileBlockBytes").Op(":").Lit(f.Bytes)}
+	if p.Planes {
+		fields = append(fields, jen.Id("Planes").Op(":").Index().Int().ValuesFunc(func(v *jen.Group) {
+			for _, x := range p.Fields() {
+				v.Lit(x.Bits() / 8)
+			}
+		}))
+	}
+	return append(fields, jen.Id("Moves").Op(":").Index().Qual(kernelPath, "Move").ValuesFunc(func(v *jen.Group) {
+		for _, m := range p.Moves(f) {
+			v.Values(jen.Lit(m.From), jen.Lit(m.To), jen.Lit(m.Bits), jen.Lit(m.Count))
+		}
+	}))
+}
+
 // emitPlacements writes where the fields of each format's blocks lie under each layout that some kernel reads.
 func emitPlacements(c *model.Catalog) (emit.File, error) {
 	used := map[*model.Format]map[model.WeightLayout]bool{}
@@ -425,12 +442,7 @@ func emitPlacements(c *model.Catalog) (emit.File, error) {
 			slices.Sort(layouts)
 			v.Line().Lit(f.Name).Op(":").ValuesFunc(func(m *jen.Group) {
 				for _, l := range layouts {
-					p := place.Place(f, model.WeightLayout(l))
-					m.Line().Lit(l).Op(":").Values(jen.Id("BlockBytes").Op(":").Lit(p.BlockBytes), jen.Id("FileBlockBytes").Op(":").Lit(f.Bytes), jen.Id("Moves").Op(":").Index().Qual(kernelPath, "Move").ValuesFunc(func(mv *jen.Group) {
-						for _, x := range p.Moves(f) {
-							mv.Values(jen.Id("From").Op(":").Lit(x[0]), jen.Id("To").Op(":").Lit(x[1]), jen.Id("Bytes").Op(":").Lit(x[2]))
-						}
-					}))
+					m.Line().Lit(l).Op(":").Values(placement(f, place.Place(f, model.WeightLayout(l)))...)
 				}
 				m.Line()
 			})

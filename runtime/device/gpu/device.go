@@ -215,16 +215,17 @@ func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, to
 			done += w.Bytes
 			continue
 		}
-		place := w.Placement
-		per := max(1, stagingBytes/place.BlockBytes)
-		for blocks, at := len(w.Weight.Data)/place.FileBlockBytes, 0; at < blocks; at += per {
+		place, blocks := w.Placement, w.Blocks()
+		row, fileRow := place.RowBytes(blocks), blocks*place.FileBlockBytes
+		per := max(1, stagingBytes/row)
+		for at := 0; at < w.Weight.Rows; at += per {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			n := min(per, blocks-at)
-			staging = staging[:n*place.BlockBytes]
-			Place(staging, w.Weight.Data[at*place.FileBlockBytes:(at+n)*place.FileBlockBytes], place)
-			if err := m.driver.Upload(to+Pointer(at*place.BlockBytes), staging); err != nil {
+			n := min(per, w.Weight.Rows-at)
+			staging = slices.Grow(staging[:0], n*row)[:n*row]
+			place.Pack(staging, w.Weight.Data[at*fileRow:(at+n)*fileRow], blocks)
+			if err := m.driver.Upload(to+Pointer(at*row), staging); err != nil {
 				return fmt.Errorf("%s: %w", w.Weight.Name, err)
 			}
 			done += int64(len(staging))
@@ -239,19 +240,12 @@ func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, to
 	return nil
 }
 
-// Place lays blocks of a file out as a placement says; padding is zero.
+// Place lays blocks of a file out as a placement of blocks says; padding is zero.
 func Place(dst, src []byte, p kernel.Placement) {
-	if p.BlockBytes == p.FileBlockBytes && len(p.Moves) == 1 {
-		copy(dst, src)
-		return
+	if p.Planes != nil {
+		panic("BUG: planes need to know their row")
 	}
-	clear(dst)
-	for len(src) > 0 {
-		for _, mv := range p.Moves {
-			copy(dst[mv.To:mv.To+mv.Bytes], src[mv.From:])
-		}
-		dst, src = dst[p.BlockBytes:], src[p.FileBlockBytes:]
-	}
+	p.Pack(dst, src, len(src)/p.FileBlockBytes)
 }
 
 func floatBytes(v []float32) []byte {

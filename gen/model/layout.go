@@ -1,0 +1,23 @@
+package model
+
+// Stored is a format as a weight layout keeps it in device memory: the same codes at other bit addresses.
+type Stored struct {
+	Weights WeightLayout
+	Spec    string // of the layout; "" for one that follows from the format alone
+	Doc     string
+	Format  *Format // the block as it is stored; the name, the elements and the meaning of the codes are the format's
+	Planes  bool    // a row is, for each field, that field of all its blocks; else its blocks
+}
+
+// RowAlignBytes is the multiple that rows in planes begin at: that of the widest load and of a bulk copy.
+const RowAlignBytes = 16
+
+// StoredAs is the format under a layout that says more than where blocks begin; nil for file and padded.
+func (f *Format) StoredAs(l WeightLayout) *Stored {
+	for _, s := range f.Layouts {
+		if s.Weights == l {
+			return s
+		}
+	}
+	return nil
+}
