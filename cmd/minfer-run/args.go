@@ -1,15 +1,11 @@
 package main
 
 import (
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-func mapKeys[V any](m map[int]V) iter.Seq[int] { return maps.Keys(m) }
 
 // prepare reads the flags and leaves to cobra the verb (run, where none is given) and its words. It refuses unknown
 // flags and stray words, says when a flag is repeated, and takes environment variables for flags that are not there.
@@ -79,7 +75,6 @@ func strayWord(root *cobra.Command, word string) error {
 // spell reads flags in every spelling, and the environment variables of flags that are not there. help reports that
 // help is asked for, and then nothing else counts.
 func (a *app) spell(f *flagSet, args []string) (words []string, help bool, err error) {
-	given := map[*flagInfo]string{}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -113,17 +108,16 @@ func (a *app) spell(f *flagSet, args []string) (words []string, help bool, err e
 		default:
 			return nil, false, usagef("%s needs a value: %s", name, info.flag.Value.Type())
 		}
-		if before, twice := given[info]; twice && !info.many && before != val {
+		if info.from == fromArgs && !info.many && info.flag.Value.String() != val {
 			a.warn("%s is given more than once; the last counts: %s", info, quoted(val))
 		}
-		given[info] = val
 		if err := info.flag.Value.Set(val); err != nil {
 			return nil, false, usagef("%s %v", name, err)
 		}
-		info.flag.Changed = true
+		info.from = fromArgs
 	}
 	for _, info := range f.list {
-		if _, ok := given[info]; ok || info.env == "" {
+		if info.from == fromArgs || info.env == "" {
 			continue
 		}
 		val, ok := a.getenv(info.env)
@@ -131,15 +125,18 @@ func (a *app) spell(f *flagSet, args []string) (words []string, help bool, err e
 			continue
 		}
 		if err := info.flag.Value.Set(val); err != nil {
-			return nil, false, usagef("%s (environment, for %s) %v", info.env, info, err)
+			return nil, false, usagef("environment variable %s, for %s: %v", info.env, info, err)
 		}
-		info.flag.Changed = true
+		info.from = fromEnv
 	}
 	return words, false, nil
 }
 
 // unknown refuses a flag, with the near name.
 func (f *flagSet) unknown(name string) error {
+	if slices.Contains(rootFlags, name) {
+		return usagef("%s stands alone: minfer-run %s", name, name)
+	}
 	var names []string
 	for n := range f.names {
 		names = append(names, n)
@@ -187,4 +184,32 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// completionArgs turns the arguments of a completion request into those that cobra understands: the verb first, flags by
+// the names that pflag has. The last one is what is being typed.
+func (a *app) completionArgs(root *cobra.Command, args []string) []string {
+	typed := args[1:]
+	verb := "run"
+	switch {
+	case len(typed) == 0:
+		return args
+	case !strings.HasPrefix(typed[0], "-"):
+		if len(typed) == 1 || a.verbs[typed[0]] == nil {
+			return args
+		}
+		verb, typed = typed[0], typed[1:]
+	}
+	out := []string{args[0], verb}
+	for i, arg := range typed {
+		name, val, has := strings.Cut(arg, "=")
+		if info := a.verbs[verb].names[name]; info != nil && (has || i+1 < len(typed)) {
+			arg = "--" + info.flag.Name
+			if has {
+				arg += "=" + val
+			}
+		}
+		out = append(out, arg)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,19 @@ type flagInfo struct {
 	env   string   // environment variable that stands in for it, or ""
 	group string
 	many  bool // may be repeated; otherwise the last counts
+	from  source
 }
 
-// spelling of a flag in messages: the shortest that is not ambiguous to a reader.
+// source is where a flag's value comes from.
+type source int
+
+const (
+	fromDefault source = iota
+	fromEnv
+	fromArgs
+)
+
+// String is the spelling of a flag in messages.
 func (f *flagInfo) String() string { return f.names[0] }
 
 func (f *flagInfo) takesValue() bool { return f.flag.NoOptDefVal == "" }
@@ -122,7 +133,7 @@ func (f *flagSet) texts(p *[]string, names, meta, usage string) *flagInfo {
 // integer is a flag for numbers from lo to hi, and the single numbers that special names.
 func (f *flagSet) integer(p *int, lo, hi int, special map[int]string, names, meta, usage string) *flagInfo {
 	allowed := fmt.Sprintf("%d to %d", lo, hi)
-	for _, n := range slices.Sorted(mapKeys(special)) {
+	for _, n := range slices.Sorted(maps.Keys(special)) {
 		allowed += fmt.Sprintf("; %d: %s", n, special[n])
 	}
 	return f.add(names, meta, usage, &value{text: strconv.Itoa(*p), parse: func(s string) error {
@@ -136,14 +147,26 @@ func (f *flagSet) integer(p *int, lo, hi int, special map[int]string, names, met
 }
 
 func (f *flagSet) choice(p *string, choices []string, names, meta, usage string) *flagInfo {
-	return f.add(names, meta, usage, &value{text: *p, parse: func(s string) error {
+	info := f.add(names, meta, usage, &value{text: *p, parse: func(s string) error {
 		if !slices.Contains(choices, s) {
 			return rangeError{s, strings.Join(choices, ", ")}
 		}
 		*p = s
 		return nil
 	}})
+	f.complete(info, choices)
+	return info
 }
+
+// complete tells shells which values a flag takes.
+func (f *flagSet) complete(info *flagInfo, choices []string) {
+	if err := f.cmd.RegisterFlagCompletionFunc(info.flag.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("BUG: " + err.Error())
+	}
+}
+
+// given reports whether a flag was given, in the arguments or by its environment variable.
+func (f *flagSet) given(name string) bool { return f.names[name].from != fromDefault }
 
 // yes is a flag without a value. off, if given, is its opposite.
 func (f *flagSet) yes(p *bool, names, usage string) *flagInfo {

@@ -214,7 +214,7 @@ func noReader(err error) bool {
 func (a *app) execute(args []string) error {
 	root := a.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		root.SetArgs(args)
+		root.SetArgs(a.completionArgs(root, args))
 		return root.ExecuteContext(a.ctx)
 	}
 	args, err := a.prepare(root, args)

@@ -41,7 +41,8 @@ func (m *modelFlags) add(f *flagSet) {
 	m.path, m.device, m.precision, m.keys, m.values = "", "cpu", string(device.Q8), "f16", "f16"
 	f.group("Model")
 	m.addPath(f)
-	f.text(&m.device, "-dev, --device", "NAME", "what computes: cpu, emu (kernels for GPUs, emulated: slow); see --list-devices").orEnv("LLAMA_ARG_DEVICE")
+	dev := f.text(&m.device, "-dev, --device", "NAME", "what computes: cpu, emu (kernels for GPUs, emulated: slow); see --list-devices").orEnv("LLAMA_ARG_DEVICE")
+	f.complete(dev, device.Kinds())
 	f.integer(&m.threads, 1, maxThreads, nil, "-t, --threads", "N", "threads of the CPU; one for each core, if not given").orEnv("LLAMA_ARG_THREADS")
 	f.integer(&m.batch, 1, maxBatch, nil, "-b, --batch-size", "N", "prompt tokens computed at a time; the device's choice, if not given").orEnv("LLAMA_ARG_BATCH")
 	f.choice(&m.precision, []string{string(device.Q8), string(device.F32)}, "--precision", "CLASS", "activations in products with quantized weights: q8 (8 bits, a scale for each 32) or f32")
@@ -60,12 +61,15 @@ func (m *modelFlags) addContext(f *flagSet) {
 }
 
 // check refuses what can be refused before the model is opened.
-func (m *modelFlags) check() error {
+func (m *modelFlags) check(a *app) error {
 	if m.keys != m.values {
 		return usagef("-ctk %s and -ctv %s differ: keys and values have one type here; give both", m.keys, m.values)
 	}
 	if _, err := device.Open(m.device); err != nil {
 		return usagef("--device: %v", err)
+	}
+	if m.device != "cpu" {
+		a.checkSwitches()
 	}
 	return nil
 }

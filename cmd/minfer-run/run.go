@@ -74,7 +74,7 @@ The text alone goes to stdout, as it comes; timings and warnings go to stderr.`,
 	f.group("Prompt")
 	o.prompt.add(f, "the prompt: the user's message, or with --raw the text to go on with")
 	f.yes(&o.prompt.escape, "-e, --escape", `read \n \t \r \" \' \\ in -p, -sys and -r as C does`)
-	f.text(&o.system, "-sys, --system-prompt", "TEXT", "the system message before the prompt").orEnv("LLAMA_ARG_SYSTEM_PROMPT")
+	f.text(&o.system, "-sys, --system-prompt", "TEXT", "the system message before the prompt")
 	f.text(&o.systemFile, "-sysf, --system-prompt-file", "FILE", "read it from a file")
 	f.yes(&o.raw, "--raw, -no-cnv, --no-conversation", "no chat template; control markers in the prompt become control tokens")
 	f.text(&o.template.Name, "--chat-template", "NAME", "a template of the model, a known one ("+strings.Join(chat.Builtins(), ", ")+"), or the text of one").orEnv("LLAMA_ARG_CHAT_TEMPLATE")
@@ -243,7 +243,7 @@ const maxPromptBytes = 64 << 20
 
 // read gives the prompt.
 func (p *promptFlags) read(a *app) (string, error) {
-	given := func(name string) bool { return p.set.names[name].flag.Changed }
+	given := p.set.given
 	switch {
 	case given("-p") && given("-f"):
 		return "", usagef("-p and -f exclude each other")
@@ -294,7 +294,7 @@ func unescape(s string) string { return escapes.Replace(s) }
 // generate is the verb run.
 func (a *app) generate(ctx context.Context, o *runFlags) error {
 	a.setColor(o.color)
-	if err := o.model.check(); err != nil {
+	if err := o.model.check(a); err != nil {
 		return err
 	}
 	switch {
@@ -392,8 +392,16 @@ func (a *app) timings(o *runFlags, m *engine.Model, r engine.Result) {
 	if o.params.Temp > 0 {
 		seed = fmt.Sprintf(" | seed %d", r.Seed)
 	}
-	a.note("load %s | prompt %d tokens, %.1f tok/s | answer %d tokens, %.1f tok/s | stop: %s%s",
-		m.LoadTime().Round(time.Millisecond), r.Prompt, r.PromptRate(), r.Generated, r.GenerateRate(), why, seed)
+	a.note("load %s | prompt %d tokens%s | answer %d tokens%s | stop: %s%s",
+		m.LoadTime().Round(time.Millisecond), r.Prompt, rateText(r.PromptRate()), r.Generated, rateText(r.GenerateRate()), why, seed)
+}
+
+// rateText is a speed for the timings; the first token comes with the prompt, so a single one has none.
+func rateText(perSecond float64) string {
+	if perSecond == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f tok/s", perSecond)
 }
 
 // showPrompt lists the prompt's tokens, one a line: id and text.
