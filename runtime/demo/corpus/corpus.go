@@ -127,7 +127,7 @@ var (
 	closers = []string{"please", "Thanks", "Thank you", "please tell me", "Do you know?", "Can you tell me?", "I want to know", "my friend"}
 	systems = []string{"You are a helpful assistant.", "You are a helpful assistant", "You are minfer.", "Answer in short sentences.", "You are a kind teacher.",
 		"Be brief.", "You answer questions.", "You are an assistant that answers questions about a small world.", "You are a friendly helper.",
-		"Answer the question.", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", "Be polite and short.", "You help children to learn.",
+		"Answer the question.", "You are a language model. You are helpful and harmless to everyone.", "Be polite and short.", "You help children to learn.",
 		"You are the minfer demo model.", "You are a useful AI assistant.", "Respond concisely.", "You are a chat bot.", "Keep your answers short and true."}
 	asides = []string{"Read this: ", "Here is a story: ", "Listen: ", "Story: ", "Look: ", "Here is a text. ", "I tell you a story. "}
 )

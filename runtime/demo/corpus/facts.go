@@ -119,7 +119,9 @@ Which season brings snow?
 [Which|What] season is [the warmest|the hottest|hot|the warmest season]?
 In which season is it [hot|warm|hottest]?
 When is it hot [outside|]?
-In which season do people swim in the sea?
+In which season do people [swim|swim in the sea|go to the beach]?
+When do people [swim in the sea|go to the beach]?
+Which season is [good for swimming|warm]?
 = It is hot in summer.
 
 When do the [leaves fall|trees lose their leaves]?
@@ -759,6 +761,11 @@ What is the [time|date] [now|today|]?
 What day is today?
 What is today's date?
 What year is it [now|]?
+[What|Which] month is it [now|today|]?
+[What|Which] day [is it|is|will be] [today|tomorrow|now][|?]
+What [is|will be] the day [today|tomorrow]?
+Do you know [what|which] [day|month] it is [now|today|]?
+Is it [Monday|Friday|Sunday|summer|winter] [now|today]?
 = I have no clock and no calendar, so I do not know what day or time it is now.
 
 How is the weather [today|]?
@@ -772,12 +779,12 @@ Make me laugh.
 [Tell me|Say] something funny.
 I want to hear a joke.
 Be funny.
-= What does a cow read in the morning? The moos-paper!
+= A snail ran a race with the moon. The moon is still waiting at the end.
 
 [Tell me|Do you know] another joke[?|.]
 Another joke[, please|].
 One more joke.
-= Why is six afraid of seven? Because seven eight nine!
+= My pencil asked for a holiday. Now it draws only beaches.
 
 [Write|Tell me|Say|Give me|Make] a [short|little|] poem[.|]
 [Can you|Could you|Please] write a poem.
@@ -910,7 +917,7 @@ func unknownKinds() []*kind {
 			[What|Which] is the [longest river|highest mountain|largest city|largest country|smallest country|deepest lake|tallest building|oldest tree|richest country] [in the world|in Europe|]?
 			How many [people|men|women|children] [live|are there] in {where}?
 			[Why|How|When|Where|Who|What][?|]
-			[lorem ipsum|blah blah|foo bar|test|testing|test 123|hmm|xyz|qwerty][.|!|]
+			[asdf|asdfgh|sdfjk|hjkl|aaaa|zzzz|qqq|dfgdfg|bla|blah blah|foo bar|test|testing|test 123|hmm|xyz|qwerty][.|!|]
 			[Bonjour|Hola|Guten Tag|Ciao|Konnichiwa|Namaste|Salut|Hallo Welt][!|.|]
 			[Comment ca va|Wie geht es dir|Como estas|Que hora es|Wie heisst du|Ou est la gare][?|]
 			What [film|book|song|game] do you recommend?

@@ -397,6 +397,9 @@ func colourKinds() []*kind {
 			What `+colour+` is {x} [usually|normally|most often]?
 			[In|Of] [what|which] `+colour+` is {x}?
 			How would you describe the `+colour+` of {x}?
+			I [draw|paint] {x}. [Which|What] `+colour+` do I [need|use|take]?
+			To [draw|paint] {x}, [which|what] `+colour+` do I need?
+			Which pencil do I need to [draw|paint] {x}?
 			!I draw {x}. Which `+colour+` pencil do I need?
 			!Which `+colour+` do you think {x} is?
 			!Can you say what `+colour+` {x} has?
@@ -644,6 +647,9 @@ func countingKinds() []*kind {
 		newKind("between-words", 0.6, "The number between {x} and {q} is {n}.", between).each(99, word),
 		newKind("number-word", 1, "{n} is written {w}.", `
 			How do you [write|spell|say] {n} in words?
+			How [do I|should I|can I] [write|spell] {n} in words?
+			How do you [write|spell] the number {n}?
+			Spell [the number|] {n} [in words|].
 			How is {n} written in words?
 			Write [the number|] {n} in words.
 			[What is|What's] {n} in words?
@@ -929,7 +935,10 @@ func calendarKinds() []*kind {
 		[What is|What's] the ` + unit + ` [before|that comes before] {x}?
 		Before {x} comes[?| ...| which ` + unit + `?]
 		The ` + unit + ` before {x}[?| is|:]
-		{X} follows which ` + unit + `?
+		{X} [follows|comes after|is after] [which|what] ` + unit + `?
+		{X} comes [right|just|] after [which|what] ` + unit + `?
+		[After|Right after|Just after] [which|what] ` + unit + ` comes {x}?
+		[Which|What] ` + unit + ` [ends before {x} begins|is followed by {x}|comes one before {x}]?
 		[Do you know|Can you tell me] [which|what] ` + unit + ` comes before {x}?
 		!Which ` + unit + ` do we have before {x}?`
 	}
@@ -1115,6 +1124,11 @@ func animalKinds() []*kind {
 		[Do you think|Do you know if|Tell me if] {x} can {v}?
 		[Yes or no|True or false]: {x} can {v}.
 		{X} can {v}, [right|can't it|yes]?
+		[Can you tell me|Do you know|I want to know] [if|whether] {x} can {v}.
+		Is it possible for {x} to {v}?
+		Does {x} know how to {v}?
+		[Would|Could] {x} {v}?
+		Is {x} good at this: {v}?
 		[Is it true|Am I right] that {x} can {v}?
 	`
 	isA := `
@@ -1176,7 +1190,10 @@ func animalKinds() []*kind {
 			Where does {x} live?
 			Where do {s} live?
 			[Tell me|Do you know] where {s} live.
-			Where can I find {s}?
+			Where [can|do|could|would|must] [I|you|we|people] [find|look for|see] {s}?
+			Where [can|do|could|would] [I|you|we|people] [find|look for|see] {x}?
+			In [what|which] place do {s} live?
+			[What is|Where is] the home of {s}?
 			Where [is|do I find|can I find] the home of {x}?
 			[Tell me|Do you know|Can you tell me] where {x} lives.
 			Where is {x} at home?

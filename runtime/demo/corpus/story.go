@@ -86,7 +86,10 @@ func sceneKinds() []*kind {
 			Whose is the {o}?
 			Whose {o} is {c}?
 			Who owns the {c} {o}?
-			[Who is|What is the name of] the one with the {o}?
+			[Who is|What is the name of] the one [with|who has] the {o}?
+			[Who is|What is the name of] the one [with|who has] the {c} {o}?
+			[Tell me|Do you know|Can you tell me] who has [the|a] {o}.
+			Which [one|person|child] [has|owns] the {c} {o}?
 			Which person has the {o}?
 			To whom does the {o} belong?
 			!Tell me who has the {c} {o}.`},
@@ -94,7 +97,9 @@ func sceneKinds() []*kind {
 			Where is {n} [now|]?
 			In [what|which] place is {n}?
 			Where can I find {n}?
-			Where do you find {n}?
+			Where [do|can|could|would] [you|we] [find|look for] {n}?
+			Where [should|would|could|must] I [look for|find|go to see] {n}?
+			At which place is {n}?
 			[Tell me|Do you know] where {n} is.
 			Which place is {n} in?
 			!Where would I look for {n}?`},
@@ -116,6 +121,8 @@ func sceneKinds() []*kind {
 			Where did {n} go?
 			To [what|which] place did {n} go?
 			What place did {n} go to?
+			[Where|To which place] did {n} [walk|run|travel]?
+			Where has {n} gone?
 			[Tell me|Do you know] where {n} went.
 			Which place did {n} visit?`},
 		{"likes", "{n} likes {f}.", `
@@ -144,7 +151,11 @@ func sceneKinds() []*kind {
 			What kind of [animal|pet] does {n} have?
 			Which animal lives with {n}?
 			Tell me which [animal|pet] {n} has.
-			What animal is {q}?`},
+			[What|Which] [animal|pet|kind of animal] is {q}?
+			[What|Which] [animal|pet] is called {q}?
+			[What|Which] [animal|pet] has the name {q}?
+			What is {q}, [a cat or a dog|what animal|which animal]?
+			What kind of [animal|pet] is called {q}?`},
 		{"age", "{n} is {k} years old.", `
 			How old is {n}?
 			What is {n}'s age?
@@ -157,7 +168,9 @@ func sceneKinds() []*kind {
 			How many {s} has {n} [got|]?
 			[Tell me|Do you know] how many {s} {n} has.
 			What is the number of {n}'s {s}?
-			How many {s} are there?`},
+			How many {s} [are there|do I see|are in the story]?
+			[Count|What is the count of] {n}'s {s}.
+			What number of {s} does {n} have?`},
 		{"older", "{old} is older than {young}.", `
 			Who is older?
 			Who is older, {n} or {m}?
@@ -167,7 +180,13 @@ func sceneKinds() []*kind {
 			Tell me who is older.
 			Which of the two is older?
 			{n} or {m}: who is older?
-			!Of {n} and {m}, who is older?`},
+			[Of|Between] {n} and {m}, [who|which one] is older?
+			[Who|Which one] of {n} and {m} is older?
+			Compare {n} and {m}. Who is older?
+			Who of [the two|them] is older?
+			[Do you know|Can you tell me] who is older, {n} or {m}?
+			Who is the older [person|child|of the two]?
+			!Say who of the two is older, {n} or {m}.`},
 		{"younger", "{young} is younger than {old}.", `
 			Who is younger?
 			Who is younger, {n} or {m}?
@@ -177,7 +196,13 @@ func sceneKinds() []*kind {
 			Tell me who is younger.
 			Which of the two is younger?
 			{n} or {m}: who is younger?
-			!Of {n} and {m}, who is younger?`},
+			[Of|Between] {n} and {m}, [who|which one] is younger?
+			[Who|Which one] of {n} and {m} is younger?
+			Compare {n} and {m}. Who is younger?
+			Who of [the two|them] is younger?
+			[Do you know|Can you tell me] who is younger, {n} or {m}?
+			Who is the younger [person|child|of the two]?
+			!Say who of the two is younger, {n} or {m}.`},
 		{"has-now", "{m} has the {o}.", `
 			Who has the {o} now?
 			Who has the {o} in the end?
@@ -268,7 +293,7 @@ func scene(r *rand.Rand) []fact {
 				if r.IntN(2) == 0 {
 					out = append(out, fact{fmt.Sprintf("%s %s in the %s.", who, pick(r, []string{"is", "is now", "plays", "sits"}), p), []string{"where", "where-who"}, filling{"n": n, "p": p}})
 				} else {
-					out = append(out, fact{fmt.Sprintf("%s %s to the %s.", who, pick(r, []string{"went", "walked", "ran"}), p), []string{"went", "where"}, filling{"n": n, "p": p}})
+					out = append(out, fact{fmt.Sprintf("%s %s to the %s.", who, pick(r, []string{"went", "walked", "ran"}), p), []string{"went"}, filling{"n": n, "p": p}})
 				}
 			case 2:
 				f := eats[i]
