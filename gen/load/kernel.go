@@ -31,6 +31,9 @@ func (l *loader) device(s *spec.Device) *model.Device {
 // devices resolves all device classes, by architecture.
 func (l *loader) devices(set *spec.Set) (all []*model.Device) {
 	for _, s := range set.Devices {
+		if s.Faulty {
+			continue
+		}
 		d := l.device(s)
 		for _, other := range all {
 			if other.Arch == d.Arch {
@@ -44,7 +47,7 @@ func (l *loader) devices(set *spec.Set) (all []*model.Device) {
 }
 
 // families resolves all kernel families, by name.
-func (l *loader) families(set *spec.Set, formats []*model.Format) (all []*model.Family) {
+func (l *loader) families(set *spec.Set, formats []*model.Format, devices []*model.Device) (all []*model.Family) {
 	if len(set.Kernels) > 0 && len(set.Devices) == 0 {
 		l.diags.Addf(diag.Pos{File: path.Join(spec.Root, "devices")}, "no device is described; the gates of kernels are derived from the limits of one")
 		return nil
@@ -55,14 +58,28 @@ func (l *loader) families(set *spec.Set, formats []*model.Format) (all []*model.
 			l.diags.Addf(s.Kernel.At, "kernel %s is already declared at %s", s.Kernel.Value, first)
 		}
 		seen[s.Kernel.Value] = s.Kernel.At
+		if s.Faulty {
+			continue // what it leaves unset would only be named again
+		}
 		before := len(l.diags)
-		b := &kernelLoader{loader: l, spec: s, family: &model.Family{}, formats: formats}
+		b := &kernelLoader{loader: l, spec: s, family: &model.Family{}, formats: formats, devices: devices}
 		b.load()
 		if len(l.diags) == before {
 			all = append(all, b.family)
 		}
 	}
 	slices.SortFunc(all, func(a, b *model.Family) int { return cmp.Compare(a.Name, b.Name) })
+	for _, s := range set.Kernels {
+		if !s.Over.Set() {
+			continue
+		}
+		same := func(f *spec.Kernel) bool {
+			return f.Kernel.Value == s.Over.Value && f.Op.Value == s.Op.Value && f.Class.Value == s.Class.Value && !f.Over.Set()
+		}
+		if !slices.ContainsFunc(set.Kernels, same) {
+			l.diags.Addf(s.Over.At, "over: %s is no family of op %s and class %s (that comes before no other itself)", s.Over.Value, s.Op.Value, s.Class.Value)
+		}
+	}
 	return all
 }
 
@@ -71,6 +88,7 @@ type kernelLoader struct {
 	spec    *spec.Kernel
 	family  *model.Family
 	formats []*model.Format
+	devices []*model.Device
 }
 
 func (b *kernelLoader) load() {
@@ -82,6 +100,7 @@ func (b *kernelLoader) load() {
 	f.Op, f.Class, f.Template = s.Op.Value, s.Class.Value, s.Template.Value
 	b.pos.set(f, "", s.At)
 	b.pickFormats()
+	f.Over, f.Awaits = s.Over.Value, s.Awaits.Value
 	f.Dims = map[string]model.Dim{}
 	for _, e := range s.Dims.Entries {
 		if !slices.Contains(dims, e.Value.Value) {
@@ -180,12 +199,17 @@ func (b *kernelLoader) pickFormats() {
 }
 
 func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []string) {
-	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Switch: e.Value.Switch.Value}
+	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Helpers: b.spec.Helpers.Or(0), Switch: e.Value.Switch.Value}
 	b.pos.set(v, "", e.Name.At)
 	if s.Weights.Set() {
 		v.Weights = model.WeightLayout(s.Weights.Value)
 		if len(b.family.Formats) == 0 {
 			b.diags.Addf(s.Weights.At, "variant %s asks how weights lie, but the family has no formats", v.Name)
+		}
+		for _, f := range b.family.Formats {
+			if l := v.Weights; l != model.LayoutFile && l != model.LayoutPadded && f.StoredAs(l) == nil && !f.Plain() {
+				b.diags.Addf(s.Weights.At, "variant %s: %s has no layout %s; it has file, padded%s", v.Name, f.Name, l, layoutNames(f))
+			}
 		}
 	}
 	if strings.Contains(v.Switch, "{format}") && len(b.family.Formats) == 0 {
@@ -235,6 +259,12 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		} else if shared.Axis.Set() && !slices.Contains(b.spec.Deal.Names(), shared.Axis.Value) {
 			b.diags.Addf(shared.Axis.At, "shared: no axis is called %s; the axes are %s", shared.Axis.Value, strings.Join(b.spec.Deal.Names(), ", "))
 		}
+		if shared.Ring != nil {
+			v.Shared.Ring = b.ring(v, shared.Ring)
+			if shared.Per.Set() || shared.Fixed.Set() {
+				b.diags.Addf(shared.At, "shared: a ring leaves no room for fixed_bytes and per_bytes; give one or the other")
+			}
+		}
 	}
 	v.Options = map[string]int{}
 	for _, list := range []spec.Map[spec.Int]{b.spec.Options, s.Options} {
@@ -260,6 +290,34 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		b.route(v, r)
 	}
 	b.family.Variants = append(b.family.Variants, v)
+}
+
+func layoutNames(f *model.Format) string {
+	s := ""
+	for _, l := range f.Layouts {
+		s += ", " + string(l.Weights)
+	}
+	return s
+}
+
+// ring resolves the shared memory of a streaming kernel.
+func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
+	r := &model.Ring{Sums: s.Sums.Value, MaxStages: s.Stages.Value, LeastBytes: s.Least.Or(0)}
+	for _, t := range append(slices.Clone(s.Rows), s.Sums) {
+		i := slices.IndexFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == t.Value })
+		if i < 0 || v.Digits[i].Radix == layout.Any {
+			b.diags.Addf(t.At, "shared.ring: %s is no digit with a radix%s; the digits are %s", t.Value, diag.Meant(t.Value, digitNames(v.Digits)), strings.Join(digitNames(v.Digits), ", "))
+		}
+	}
+	for _, t := range s.Rows {
+		r.Rows = append(r.Rows, t.Value)
+	}
+	for _, d := range b.devices {
+		if d.Arch >= v.Arch && (r.RoomBytes == 0 || d.SharedBytes < r.RoomBytes) {
+			r.RoomBytes = d.SharedBytes
+		}
+	}
+	return r
 }
 
 func digitNames(digits []layout.PlacedDigit) []string {

@@ -55,7 +55,7 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 	l.unique(set)
 	l.layouts(set, catalog.Formats)
 	catalog.Devices = l.devices(set)
-	catalog.Families = l.families(set, catalog.Formats)
+	catalog.Families = l.families(set, catalog.Formats, catalog.Devices)
 	catalog.Models = l.models(set)
 	slices.SortFunc(catalog.Formats, func(a, b *model.Format) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(catalog.Tables, func(a, b *model.Table) int { return cmp.Compare(a.Name, b.Name) })

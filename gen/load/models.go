@@ -16,6 +16,9 @@ func (l *loader) models(set *spec.Set) (all []*model.ModelShape) {
 	slices.SortFunc(families, func(a, b *spec.Models) int { return cmp.Compare(a.Models.Value, b.Models.Value) })
 	seen := map[string]bool{}
 	for _, f := range families {
+		if f.Faulty {
+			continue
+		}
 		if f.Models.Set() {
 			l.fileName(f.Models)
 		}

@@ -6,6 +6,7 @@ import "github.com/minfer/minfer/gen/diag"
 type Kernel struct {
 	At     diag.Pos `yaml:"-"`
 	Digest string   `yaml:"-"`
+	Faulty bool     `yaml:"-"` // a diagnostic says what is wrong; what could not be decoded is unset
 
 	Doc      Text               `yaml:"doc" jsonschema:"required" jsonschema_description:"The formula that the kernels compute, with shapes."`
 	Kernel   Text               `yaml:"kernel" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Name of the family; also the name of the file."`
@@ -19,6 +20,9 @@ type Kernel struct {
 	Digits   []KernelDigit      `yaml:"digits" jsonschema:"required" jsonschema_description:"The digits of the dealing: where each lives and how many values it takes. Thread digits together make threadIdx.x, the first of them most significant."`
 	Deal     Map[KernelDeal]    `yaml:"deal" jsonschema:"required" jsonschema_description:"Which digits make the index of each axis. Every digit belongs to one axis."`
 	Cover    *KernelCover       `yaml:"cover" jsonschema:"required" jsonschema_description:"The axes that the body names in MINFER_COVER: what one count of the coverage witness stands for."`
+	Helpers  Int                `yaml:"helpers" jsonschema:"minimum=32,maximum=992" jsonschema_description:"Threads of a block, after those that deal the work, that deal none of it: they copy, or add up."`
+	Over     Text               `yaml:"over" jsonschema_description:"A family that serves the same op in the same class; this one is asked first."`
+	Awaits   Bool               `yaml:"awaits" jsonschema_description:"true: the body waits for its predecessor itself, before it touches what that one writes or reads, so that a launch may overlap its predecessor's end (sm_90)."`
 	Shared   *KernelShared      `yaml:"shared" jsonschema_description:"Shared memory of a block."`
 	Options  Map[Int]           `yaml:"options" jsonschema_description:"Values that the template switches on, unless a variant says otherwise."`
 	Variants Map[KernelVariant] `yaml:"variants" jsonschema:"required" jsonschema_description:"The variants, the reference first. A gate tries them from the last to the first."`
@@ -74,6 +78,19 @@ type KernelShared struct {
 	Fixed Int  `yaml:"fixed_bytes" jsonschema:"minimum=0,maximum=1048576" jsonschema_description:"Bytes whatever the shape."`
 	Per   Int  `yaml:"per_bytes" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"Bytes for each index of axis, asked for at launch."`
 	Axis  Text `yaml:"axis" jsonschema_description:"The axis that per_bytes counts."`
+
+	Ring *KernelRing `yaml:"ring" jsonschema_description:"Instead: a ring of stages, each some rows of the matrix as they lie in memory, asked for at launch."`
+}
+
+// KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the least device of the variant's
+// architecture has room for when rows are as long as the variant covers.
+type KernelRing struct {
+	At diag.Pos `yaml:"-"`
+
+	Rows   []Text `yaml:"rows" jsonschema:"required" jsonschema_description:"The digits that number the rows of a stage."`
+	Sums   Text   `yaml:"sums" jsonschema:"required" jsonschema_description:"The digit whose values each leave a partial sum of every row: a float for each, an odd number of them to a row."`
+	Stages Int    `yaml:"stages" jsonschema:"required,minimum=2,maximum=64" jsonschema_description:"At most this many stages."`
+	Least  Int    `yaml:"least_bytes" jsonschema:"minimum=0,maximum=1048576" jsonschema_description:"A block asks for at least this much, so that no two of them share a multiprocessor."`
 }
 
 // KernelVariant is one row of a family. What it leaves out it takes from the family.
@@ -81,7 +98,7 @@ type KernelVariant struct {
 	At diag.Pos `yaml:"-"`
 
 	Doc      Text            `yaml:"doc" jsonschema_description:"What is different about it and why it is there."`
-	Weights  Text            `yaml:"weights" jsonschema:"enum=file,enum=padded" jsonschema_description:"How the weights must lie; file when left out."`
+	Weights  Text            `yaml:"weights" jsonschema:"pattern=^[a-z][a-z0-9]*$" jsonschema_description:"How the weights must lie: file, padded, planes, or a layout of specs/layouts; file when left out."`
 	Radix    Map[Int]        `yaml:"radix" jsonschema_description:"Radices of digits, instead of the family's; a digit given one is no longer open."`
 	Deal     Map[KernelDeal] `yaml:"deal" jsonschema_description:"Dealings of axes, instead of the family's."`
 	Arch     Int             `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Least architecture that the body compiles for, compute capability times 10; the baseline when left out."`
@@ -110,7 +127,8 @@ type KernelRoute struct {
 
 // Device is specs/devices/NAME.yaml: what a class of GPUs allows.
 type Device struct {
-	At diag.Pos `yaml:"-"`
+	At     diag.Pos `yaml:"-"`
+	Faulty bool     `yaml:"-"`
 
 	Doc               Text `yaml:"doc" jsonschema:"required" jsonschema_description:"What the class is and where its numbers come from."`
 	Device            Text `yaml:"device" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the class; also the name of the file."`

@@ -4,7 +4,8 @@ import "github.com/minfer/minfer/gen/diag"
 
 // Models is specs/models/NAME.yaml: the shapes of a model family, under the names of its config.json at the source.
 type Models struct {
-	At diag.Pos `yaml:"-"`
+	At     diag.Pos `yaml:"-"`
+	Faulty bool     `yaml:"-"`
 
 	Doc       Text        `yaml:"doc" jsonschema:"required" jsonschema_description:"Which models, and where their numbers are from."`
 	Models    Text        `yaml:"models" jsonschema:"required,pattern=^[a-z][a-z0-9._-]*$" jsonschema_description:"Name of the family; also the name of the file."`

@@ -60,18 +60,23 @@ var kinds = []kind{
 		}
 	}},
 	{"devices", Device{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		before := len(*diags)
 		if v := parse[Device](file, data, diags); v != nil {
+			v.Faulty = len(*diags) > before
 			set.Devices = append(set.Devices, v)
 		}
 	}},
 	{"kernels", Kernel{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		before := len(*diags)
 		if k := parse[Kernel](file, data, diags); k != nil {
-			k.Digest = digest(data)
+			k.Digest, k.Faulty = digest(data), len(*diags) > before
 			set.Kernels = append(set.Kernels, k)
 		}
 	}},
 	{"models", Models{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		before := len(*diags)
 		if m := parse[Models](file, data, diags); m != nil {
+			m.Faulty = len(*diags) > before
 			set.Models = append(set.Models, m)
 		}
 	}},
