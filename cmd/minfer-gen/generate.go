@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -69,6 +70,9 @@ named with the reason. Nothing is written. Exit code 1 when something is wrong.`
 			}
 			for _, c := range changes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", show(dir, c.Path), reasons[c.Reason])
+				if c.Reason == output.Edited {
+					printEdits(cmd.ErrOrStderr(), c)
+				}
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d generated files are not what the specs make; see them with: %s\nbring them in line with: %s\n",
 				len(changes), o.command("diff"), o.command("generate"))
@@ -133,6 +137,30 @@ func printDiff(w io.Writer, name string, c output.Change) error {
 	}
 	_, err := w.Write(text)
 	return err
+}
+
+// printEdits names the first lines that a hand has taken out of a generated file or put into it.
+func printEdits(w io.Writer, c output.Change) {
+	const most = 6
+	lines := 0
+	for line := range strings.Lines(string(diff.Diff("", c.Old, "", c.New))) {
+		var what string
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+			continue
+		case line[0] == '+':
+			what = "taken out"
+		case line[0] == '-':
+			what = "put in"
+		default:
+			continue
+		}
+		if lines++; lines > most {
+			fmt.Fprintln(w, "    and more")
+			return
+		}
+		fmt.Fprintf(w, "    %s: %s\n", what, strings.TrimSpace(line[1:]))
+	}
 }
 
 // generate makes the files and names the folder that they belong in.

@@ -114,3 +114,41 @@ func TestNewIsValid(t *testing.T) {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
 }
+
+// Any bound that a hand takes out of a gate or a kernel is named by the check.
+func TestCheckNamesTheBound(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "generated")
+	if code, _, errs := runVerb(t, "generate", "--out", dir); code != 0 {
+		t.Fatal(errs)
+	}
+	for file, bounds := range map[string]string{
+		"gate/matvec_q8_q6_K_gate.go": "PfMaxCols",
+		"cuda/matvec_q8_q6_K.cu":      "_pf_MaxCols",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		original, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for line := range strings.Lines(string(original)) {
+			if !strings.Contains(line, bounds) {
+				continue
+			}
+			found++
+			if err := os.WriteFile(path, []byte(strings.Replace(string(original), line, "", 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			code, _, errs := runVerb(t, "check", "--out", dir)
+			if want := "taken out: " + strings.TrimSpace(line); code != 1 || !strings.Contains(errs, want) {
+				t.Errorf("%s: code %d, no %q in\n%s", file, code, want, errs)
+			}
+		}
+		if err := os.WriteFile(path, original, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if found < 3 {
+			t.Errorf("%s: %d lines name %s", file, found, bounds)
+		}
+	}
+}

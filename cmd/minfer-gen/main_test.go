@@ -162,6 +162,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	show := filepath.ToSlash(dir)
 	want := strings.Join([]string{
 		show + "/format/format.go: edited by hand: it is not what the generator wrote; change the spec or the emitter instead",
+		"    put in: Q4_0   Type = 22 // y = d*q",
+		"    taken out: Q4_0   Type = 2  // y = d*q",
 		show + "/format/notes.txt: foreign: not a generated file; put it elsewhere",
 		show + "/format/q4_0.go: missing: the specs make it, but it is not there",
 		"3 generated files are not what the specs make; see them with: go run ./cmd/minfer-gen diff --out " + dir,
