@@ -24,7 +24,7 @@ func (a *app) prepare(root *cobra.Command, args []string) ([]string, error) {
 		}
 	case slices.Contains(rootFlags, args[0]):
 		if len(args) > 1 {
-			return nil, usagef("%s stands alone; %s is too much", args[0], quoted(args[1]))
+			return nil, usagef("%s comes alone; %s is too much", args[0], quoted(args[1]))
 		}
 		return args, nil
 	}
@@ -57,7 +57,7 @@ func subcommand(root *cobra.Command, name string) *cobra.Command {
 // strayWord refuses a word that no flag takes, with what it may have been meant for.
 func strayWord(root *cobra.Command, word string) error {
 	if strings.HasSuffix(strings.ToLower(word), ".gguf") {
-		return usagef("%s stands alone; a model is named with -m: -m %s", quoted(word), quoted(word))
+		return usagef("unexpected %s; a model is named with -m: -m %s", quoted(word), quoted(word))
 	}
 	if subcommand(root, word) != nil {
 		return usagef("%s comes too late: the verb is the first argument", word)
@@ -69,7 +69,7 @@ func strayWord(root *cobra.Command, word string) error {
 	if near := nearest(word, names); near != "" {
 		return usagef("there is no verb %s; did you mean %s?", quoted(word), near)
 	}
-	return usagef("%s stands alone; a prompt is given with -p, a model with -m", quoted(word))
+	return usagef("unexpected %s; a prompt is given with -p, a model with -m", quoted(word))
 }
 
 // spell reads flags in every spelling, and the environment variables of flags that are not there. help reports that
@@ -135,7 +135,7 @@ func (a *app) spell(f *flagSet, args []string) (words []string, help bool, err e
 // unknown refuses a flag, with the near name.
 func (f *flagSet) unknown(name string) error {
 	if slices.Contains(rootFlags, name) {
-		return usagef("%s stands alone: minfer-run %s", name, name)
+		return usagef("%s comes alone: minfer-run %s", name, name)
 	}
 	var names []string
 	for n := range f.names {

@@ -71,7 +71,7 @@ func (v *value) Set(s string) error {
 type rangeError struct{ value, allowed string }
 
 func (e rangeError) Error() string {
-	return fmt.Sprintf("%s is not allowed: %s", quoted(e.value), e.allowed)
+	return fmt.Sprintf("%s is not allowed; give %s", quoted(e.value), e.allowed)
 }
 
 // quoted shows a value, quoted where it would not stand out from the sentence.

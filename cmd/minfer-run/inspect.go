@@ -159,7 +159,7 @@ func (a *app) inspect(files []string, o *inspectFlags) error {
 // brief writes a file's line.
 func (a *app) brief(i inspection) {
 	if i.Error != "" {
-		fmt.Fprintf(a.stdout, "%s: cannot be read: %s\n", i.File, oneLine(i.Error))
+		fmt.Fprintf(a.stdout, "%s: cannot be read: %s\n", i.File, strings.TrimPrefix(oneLine(i.Error), i.File+": "))
 		return
 	}
 	var formats []string
@@ -168,7 +168,7 @@ func (a *app) brief(i inspection) {
 	}
 	runs := ""
 	if i.CannotRun != "" {
-		runs = "; cannot be run: " + oneLine(i.CannotRun)
+		runs = "; cannot be run: " + strings.TrimPrefix(oneLine(i.CannotRun), i.File+": ")
 	}
 	fmt.Fprintf(a.stdout, "%s: %s, %s parameters, %s (%s)%s\n", i.File, orNone(i.Arch), countText(i.Params), sizeText(i.Bytes), strings.Join(formats, ", "), runs)
 }

@@ -51,7 +51,13 @@ func (m *modelFlags) add(f *flagSet) {
 }
 
 func (m *modelFlags) addPath(f *flagSet) {
-	f.text(&m.path, "-m, --model", "FILE", "GGUF file; any part of a split model opens all of it. Without -m: the demo model that is built in").orEnv("LLAMA_ARG_MODEL")
+	f.add("-m, --model", "FILE", "GGUF file; any part of a split model opens all of it. Without -m: the demo model that is built in", &value{parse: func(s string) error {
+		if s == "" {
+			return rangeError{s, "a file; without -m the demo model is used"}
+		}
+		m.path = s
+		return nil
+	}}).orEnv("LLAMA_ARG_MODEL")
 }
 
 // addContext is for verbs whose context is the user's choice.

@@ -49,8 +49,9 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { a.help(cmd) })
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.dumpCommand(), a.compareCommand(), a.tokenizeCommand(), a.inspectCommand(),
 		a.synthCommand(), a.auditCommand(), a.planCommand(),
-		a.helpCommand(),
 		&cobra.Command{Use: "version", Short: "Show version, build and devices", Args: noWords, RunE: func(*cobra.Command, []string) error { return a.version() }})
+	root.SetHelpCommand(a.helpCommand())
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -72,7 +73,7 @@ func (a *app) helpCommand() *cobra.Command {
 		}
 		c := subcommand(root, args[0])
 		if c == nil {
-			return strayWord(root, args[0])
+			return usagef("there is no verb %s; minfer-run --help lists them", quoted(args[0]))
 		}
 		return c.Help()
 	}}
