@@ -41,7 +41,7 @@ func (t Term) Breaks(s Shape) bool {
 	case Weights:
 		return s.Weights != t.Layout
 	case Shared:
-		return t.Fixed+t.Per*((n+t.Elems-1)/t.Elems) > s.SharedBytes
+		return t.SharedBytes(n) > s.SharedBytes
 	}
 	panic("BUG: a term of kind " + string(t.Kind))
 }

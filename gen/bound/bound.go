@@ -23,7 +23,7 @@ const (
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // device architecture >= Value
 	Weights  Kind = "weights"  // weight layout == Layout, whose blocks take Value bytes
-	Shared   Kind = "shared"   // Fixed + Per*ceil(dim/Elems) <= shared memory of a block
+	Shared   Kind = "shared"   // max(Least, Fixed + Per*ceil(dim/Elems)) <= shared memory of a block
 )
 
 // Source says which fact a term comes from.
@@ -54,6 +54,7 @@ type Term struct {
 	Fixed   int64 // of Shared
 	Per     int64
 	Elems   int64
+	Least   int64
 }
 
 // Name is the term's name in generated code: "MaxCols", "ColsMultiple", ...
@@ -95,9 +96,21 @@ func (t Term) String() string {
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s)", t.Value, t.Chain)
 	case Shared:
-		return fmt.Sprintf("%d + %d*ceil(%s/%d) bytes of shared memory (%s)", t.Fixed, t.Per, t.Dim, t.Elems, t.Chain)
+		return fmt.Sprintf("%d + %d*ceil(%s/%d) bytes of shared memory%s (%s)", t.Fixed, t.Per, t.Dim, t.Elems, atLeast(t.Least), t.Chain)
 	}
 	return fmt.Sprintf("weights %s (%s)", t.Layout, t.Chain)
+}
+
+func atLeast(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at least %d", n)
+}
+
+// SharedBytes is what a Shared term asks for n of its dim.
+func (t Term) SharedBytes(n int64) int64 {
+	return max(t.Least, t.Fixed+t.Per*((n+t.Elems-1)/t.Elems))
 }
 
 // maxIndex is the largest index a kernel may form in 32 bits.
@@ -140,7 +153,10 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 	add(Term{Kind: Arch, Source: Code, Value: int64(arch), Chain: chain})
 	if f != nil {
 		why := "the body reads the file's blocks as they are"
-		if v.Weights != model.LayoutFile {
+		switch {
+		case f.StoredAs(v.Weights) != nil:
+			why = "the body reads the codes where that layout puts them"
+		case v.Weights != model.LayoutFile:
 			why = "the body's wide loads need blocks on 16-byte addresses"
 		}
 		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(lower.Place(f, v.Weights).BlockBytes), Chain: why})
@@ -156,6 +172,10 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		d := g.Axis(s.Axis)
 		add(Term{Kind: Shared, Source: Memory, Dim: fam.Dims[s.Axis], Fixed: int64(s.FixedBytes), Per: int64(s.PerBytes), Elems: int64(d.Elems),
 			Chain: fmt.Sprintf("%d bytes and %d for each %s", s.FixedBytes, s.PerBytes, s.Axis)})
+	}
+	if v.Shared.Ring != nil {
+		r := lower.RingOf(v, f)
+		add(Term{Kind: Shared, Source: Memory, Dim: model.Cols, Fixed: int64(r.Fixed), Per: int64(r.Per), Elems: int64(f.Elems), Least: int64(r.Least), Chain: r.Chain})
 	}
 	round(terms)
 	return terms

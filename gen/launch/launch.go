@@ -10,6 +10,7 @@ import (
 	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/cover"
 	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -39,6 +40,12 @@ func Faults(fam *model.Family, v *model.Variant, f *model.Format, g *layout.Geom
 		d := g.Axis(sh.Axis)
 		n := (s.Dims[fam.Dims[sh.Axis]] + int64(d.Elems) - 1) / int64(d.Elems)
 		if bytes := int64(sh.FixedBytes) + int64(sh.PerBytes)*n; bytes > s.SharedBytes {
+			fault("a block asks for %d bytes of shared memory of %d", bytes, s.SharedBytes)
+		}
+	}
+	if v.Shared.Ring != nil {
+		r := lower.RingOf(v, f)
+		if bytes := r.Bytes(s.Dims[model.Cols] / int64(f.Elems)); bytes > s.SharedBytes {
 			fault("a block asks for %d bytes of shared memory of %d", bytes, s.SharedBytes)
 		}
 	}

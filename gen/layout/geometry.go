@@ -50,8 +50,9 @@ func (d *Dealing) Uses(i int) bool { return d.Stride[i] != 0 || d.Share == i }
 
 // Geometry is how a kernel deals its work: every digit belongs to exactly one axis.
 type Geometry struct {
-	Digits []PlacedDigit
-	Axes   []Dealing
+	Digits  []PlacedDigit
+	Axes    []Dealing
+	Helpers int // threads after those of the digits, which deal no work
 }
 
 // Axis returns the dealing of the named axis, or nil.
@@ -65,7 +66,10 @@ func (g *Geometry) Axis(name string) *Dealing {
 }
 
 // Threads is the number of threads in a block.
-func (g *Geometry) Threads() int {
+func (g *Geometry) Threads() int { return g.Workers() + g.Helpers }
+
+// Workers is the number of threads in a block that deal work; they come first.
+func (g *Geometry) Workers() int {
 	n := 1
 	for _, d := range g.Digits {
 		if d.Place == Thread {

@@ -64,11 +64,21 @@ type Arg struct {
 	Doc  string
 }
 
-// Shared is the shared memory of a block: Fixed bytes plus Per bytes for each index of Axis.
+// Shared is the shared memory of a block: Fixed bytes plus Per bytes for each index of Axis, or a ring.
 type Shared struct {
 	FixedBytes int
 	Axis       string
 	PerBytes   int
+	Ring       *Ring
+}
+
+// Ring is shared memory that rows of a matrix are streamed through, and where their partial sums are left.
+type Ring struct {
+	Rows       []string // the digits that number the rows of a stage
+	Sums       string   // the digit of the partial sums of a row
+	MaxStages  int
+	LeastBytes int // what a block asks for at least
+	RoomBytes  int // what the least device that the variant runs on lets a block ask for
 }
 
 // Family is one kernel family: an op, a body and its variants.
@@ -84,6 +94,8 @@ type Family struct {
 	Dims     map[string]Dim
 	Args     []Arg
 	Cover    Cover
+	Over     string // a family of the same op and class that this one comes before
+	Awaits   bool   // the body waits for its predecessor itself: launches may overlap
 	Variants []*Variant
 }
 
@@ -96,6 +108,7 @@ type Variant struct {
 	Doc      string
 	Digits   []layout.PlacedDigit
 	Deal     []Deal
+	Helpers  int // threads of a block that deal no work
 	Weights  WeightLayout
 	Arch     int // least architecture; 0 is the baseline
 	Shared   Shared
@@ -181,7 +194,7 @@ func SourceFile(fam *Family, f *Format) string {
 
 // Geometry is the variant's dealing for one format (nil for a family without weights).
 func (v *Variant) Geometry(f *Format) *layout.Geometry {
-	g := &layout.Geometry{Digits: v.Digits}
+	g := &layout.Geometry{Digits: v.Digits, Helpers: v.Helpers}
 	for _, d := range v.Deal {
 		elems := d.Elems
 		if f != nil {

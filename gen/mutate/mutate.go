@@ -80,6 +80,9 @@ func (s *subject) name() string {
 // edges is a small admitted shape, and from it each dim moved to either side of each of its limits.
 func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 	base := bound.Shape{Dims: map[model.Dim]int64{model.ShareOf: 3}, Arch: max(s.v.Arch, s.dev.Arch), SharedBytes: int64(s.dev.SharedBytes), Weights: s.v.Weights}
+	if ring := s.v.Shared.Ring; ring != nil {
+		base.SharedBytes = 4 * int64(ring.RoomBytes) // so that each bound is met alone; the edges of shared memory are below
+	}
 	for _, d := range s.fam.Dims {
 		base.Dims[d] = bound.Grain(s.terms, d)
 	}
@@ -93,7 +96,7 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 				shapes = append(shapes, x)
 			}
 		case bound.Weights:
-			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded} {
+			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded, model.LayoutPlanes, "lanes"} {
 				x := base
 				x.Weights = l
 				shapes = append(shapes, x)
@@ -103,6 +106,14 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 			fits := (base.SharedBytes - t.Fixed) / t.Per * t.Elems / g * g
 			for _, n := range []int64{fits, fits + g} {
 				shapes = append(shapes, base.With(t.Dim, n))
+			}
+			// A device with just enough, and one with a byte less, for a narrow row and for the widest.
+			for _, n := range []int64{g, s.widest(t.Dim)} {
+				x := base.With(t.Dim, n)
+				for _, less := range []int64{0, 1} {
+					x.SharedBytes = t.SharedBytes(n) - less
+					shapes = append(shapes, x)
+				}
 			}
 		default:
 			g := bound.Grain(s.terms, t.Dim)
@@ -114,6 +125,16 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 		}
 	}
 	return shapes
+}
+
+// widest is the largest size of a dim that the digits cover, or a small one where they cover every size.
+func (s *subject) widest(d model.Dim) int64 {
+	for _, t := range s.terms {
+		if t.Kind == bound.Max && t.Source == bound.Coverage && t.Dim == d {
+			return t.Value
+		}
+	}
+	return 64 * bound.Grain(s.terms, d)
 }
 
 // disagree finds a shape on which the terms and the judge differ.
@@ -175,6 +196,11 @@ func (s *subject) gates() (mutants []Mutant) {
 			} else {
 				moved[i].Value += by
 			}
+			if t.Kind == bound.Shared && t.Least > 0 {
+				least := slices.Clone(s.terms)
+				least[i].Least += by
+				try(fmt.Sprintf("%s moved by %+d at the least", t.Name(), by), least)
+			}
 			if moved[i].Kind == bound.Multiple && moved[i].Value < 1 {
 				continue
 			}
@@ -220,7 +246,7 @@ func (s *subject) geometries() (mutants []Mutant) {
 }
 
 func clone(g *layout.Geometry) *layout.Geometry {
-	out := &layout.Geometry{Digits: slices.Clone(g.Digits), Axes: slices.Clone(g.Axes)}
+	out := &layout.Geometry{Digits: slices.Clone(g.Digits), Axes: slices.Clone(g.Axes), Helpers: g.Helpers}
 	for i := range out.Axes {
 		out.Axes[i].Stride = slices.Clone(g.Axes[i].Stride)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/minfer/minfer/gen/cover"
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/load"
+	"github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -65,6 +66,11 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		}
 		if n := v.Shared.FixedBytes; n > dev.SharedBytes || v.Shared.PerBytes == 0 && n > dev.SharedStaticBytes {
 			report("", "a block has %d bytes of shared memory; %s allows %d, and %d of them statically", n, dev.Name, dev.SharedBytes, dev.SharedStaticBytes)
+		}
+	}
+	if v.Shared.Ring != nil {
+		if r := lower.RingOf(v, f); r.Stages < 2 {
+			report("", "the ring of %s has %d stage at the widest row that the digits cover; two are due", f.Name, r.Stages)
 		}
 	}
 	derived := map[model.Dim]int64{}

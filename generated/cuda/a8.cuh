@@ -10,17 +10,17 @@ struct a8_file {
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 40, group = 32, groups = 1, add = 0;
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
-MINFER_DEVICE void unit_load(a8_file& r, const uint8_t* blk, int p) {
-  r.q_qs[0] = load4(blk + 4);
-  r.q_qs[1] = load4(blk + 8);
-  r.q_qs[2] = load4(blk + 12);
-  r.q_qs[3] = load4(blk + 16);
-  r.q_qs[4] = load4(blk + 20);
-  r.q_qs[5] = load4(blk + 24);
-  r.q_qs[6] = load4(blk + 28);
-  r.q_qs[7] = load4(blk + 32);
-  r.n_d = f16_to_f32((uint16_t)(load2(blk)));
-  r.n_sum = (int)load4(blk + 36);
+template <typename From = FromGlobal> MINFER_DEVICE void unit_load(a8_file& r, const uint8_t* blk, int p) {
+  r.q_qs[0] = From::load4(blk + 4);
+  r.q_qs[1] = From::load4(blk + 8);
+  r.q_qs[2] = From::load4(blk + 12);
+  r.q_qs[3] = From::load4(blk + 16);
+  r.q_qs[4] = From::load4(blk + 20);
+  r.q_qs[5] = From::load4(blk + 24);
+  r.q_qs[6] = From::load4(blk + 28);
+  r.q_qs[7] = From::load4(blk + 32);
+  r.n_d = f16_to_f32((uint16_t)(From::load2(blk)));
+  r.n_sum = (int)From::load4(blk + 36);
 }
 MINFER_DEVICE uint32_t unit_codes(const a8_file& r, int i) {
   return r.q_qs[i];

@@ -37,7 +37,7 @@ MINFER_KERNEL(embed_f32_file, 64, (const uint8_t* __restrict__ w, const int* __r
   if (u >= cols / Unit::elems) return;
   MINFER_COVER(t, u);
   Unit r;
-  unit_load(r, w + (size_t)ids[t] * (cols / Unit::block_elems) * Unit::block_bytes + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+  unit_at(r, w + (size_t)ids[t] * Unit::row_bytes(cols), cols, u);
   float* o = out + (size_t)t * cols + (size_t)u * Unit::elems;
   MINFER_UNROLL
   for (int e = 0; e < Unit::elems; e++) o[e] = unit_value(r, e);

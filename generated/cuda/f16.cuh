@@ -6,9 +6,11 @@
 struct f16_file_x8 {
   alignas(16) uint16_t w[8];
   static constexpr int elems = 8, per_block = 1, block_elems = 8, block_bytes = 16;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)cols * 2; }
 };
 MINFER_DEVICE void unit_load(f16_file_x8& r, const uint8_t* blk, int p) {
   MINFER_UNROLL
   for (int k = 0; k < 1; k++) put16(reinterpret_cast<uint32_t*>(r.w) + 4 * k, load16(blk + 16 * p + 16 * k));
 }
+MINFER_DEVICE void unit_at(f16_file_x8& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)u * f16_file_x8::block_bytes, 0); }
 MINFER_DEVICE float unit_value(const f16_file_x8& r, int e) { return f16_to_f32(r.w[e]); }

@@ -6,9 +6,11 @@
 struct f32_file_x4 {
   alignas(16) uint32_t w[4];
   static constexpr int elems = 4, per_block = 1, block_elems = 4, block_bytes = 16;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)cols * 4; }
 };
 MINFER_DEVICE void unit_load(f32_file_x4& r, const uint8_t* blk, int p) {
   MINFER_UNROLL
   for (int k = 0; k < 1; k++) put16(reinterpret_cast<uint32_t*>(r.w) + 4 * k, load16(blk + 16 * p + 16 * k));
 }
+MINFER_DEVICE void unit_at(f32_file_x4& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)u * f32_file_x4::block_bytes, 0); }
 MINFER_DEVICE float unit_value(const f32_file_x4& r, int e) { return bits_f32(r.w[e]); }

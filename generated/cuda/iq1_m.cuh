@@ -426,6 +426,7 @@ struct iq1_m_file {
   float n_d;
   float n_delta[4];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 56, group = 8, groups = 4, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq1_m_file& r, const uint8_t* blk, int p) {
@@ -440,6 +441,7 @@ MINFER_DEVICE void unit_load(iq1_m_file& r, const uint8_t* blk, int p) {
   r.n_delta[2] = ((((load1(blk + 33 + 2 * p) >> (3)) & 0x1u)) ? -0.125f : 0.125f);
   r.n_delta[3] = ((((load1(blk + 33 + 2 * p) >> (7)) & 0x1u)) ? -0.125f : 0.125f);
 }
+MINFER_DEVICE void unit_at(iq1_m_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq1_m_file::per_block) * iq1_m_file::block_bytes, u % iq1_m_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq1_m_file& r, int i) {
   constexpr int idx_qh_shift[8] = {0, 0, 4, 4, 0, 0, 4, 4};
   return iq1_m_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[(i / 4)] >> (idx_qh_shift[i])) & 0x7u) << 8)) + i % 2];
@@ -907,6 +909,7 @@ struct iq1_m_padded {
   float n_d;
   float n_delta[4];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 8, groups = 4, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq1_m_padded& r, const uint8_t* blk, int p) {
@@ -921,6 +924,7 @@ MINFER_DEVICE void unit_load(iq1_m_padded& r, const uint8_t* blk, int p) {
   r.n_delta[2] = ((((load1(blk + 33 + 2 * p) >> (3)) & 0x1u)) ? -0.125f : 0.125f);
   r.n_delta[3] = ((((load1(blk + 33 + 2 * p) >> (7)) & 0x1u)) ? -0.125f : 0.125f);
 }
+MINFER_DEVICE void unit_at(iq1_m_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq1_m_padded::per_block) * iq1_m_padded::block_bytes, u % iq1_m_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq1_m_padded& r, int i) {
   constexpr int idx_qh_shift[8] = {0, 0, 4, 4, 0, 0, 4, 4};
   return iq1_m_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[(i / 4)] >> (idx_qh_shift[i])) & 0x7u) << 8)) + i % 2];

@@ -426,6 +426,7 @@ struct iq1_s_file {
   float n_d;
   float n_delta;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 50, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq1_s_file& r, const uint8_t* blk, int p) {
@@ -435,6 +436,7 @@ MINFER_DEVICE void unit_load(iq1_s_file& r, const uint8_t* blk, int p) {
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
   r.n_delta = ((((load2(blk + 34 + 2 * p) >> (15)) & 0x1u)) ? -0.125f : 0.125f);
 }
+MINFER_DEVICE void unit_at(iq1_s_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq1_s_file::per_block) * iq1_s_file::block_bytes, u % iq1_s_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq1_s_file& r, int i) {
   return iq1_s_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (3 * (i / 2))) & 0x7u) << 8)) + i % 2];
 }
@@ -879,6 +881,7 @@ struct iq1_s_padded {
   float n_d;
   float n_delta;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq1_s_padded& r, const uint8_t* blk, int p) {
@@ -888,6 +891,7 @@ MINFER_DEVICE void unit_load(iq1_s_padded& r, const uint8_t* blk, int p) {
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 48)));
   r.n_delta = ((((load2(blk + 32 + 2 * p) >> (15)) & 0x1u)) ? -0.125f : 0.125f);
 }
+MINFER_DEVICE void unit_at(iq1_s_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq1_s_padded::per_block) * iq1_s_padded::block_bytes, u % iq1_s_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq1_s_padded& r, int i) {
   return iq1_s_iq1s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (3 * (i / 2))) & 0x7u) << 8)) + i % 2];
 }

@@ -221,6 +221,7 @@ struct iq2_s_file {
   float n_ls[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 82, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_s_file& r, const uint8_t* blk, int p) {
@@ -231,6 +232,7 @@ MINFER_DEVICE void unit_load(iq2_s_file& r, const uint8_t* blk, int p) {
   r.n_ls[1] = 0.25f * (float)(unsigned)(((load1(blk + 74 + p) >> (4)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq2_s_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_s_file::per_block) * iq2_s_file::block_bytes, u % iq2_s_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_s_file& r, int i) {
   return negate4(iq2_s_iq2s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (2 * (i / 2))) & 0x3u) << 8)) + i % 2], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
@@ -475,6 +477,7 @@ struct iq2_s_padded {
   float n_ls[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 96, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_s_padded& r, const uint8_t* blk, int p) {
@@ -485,6 +488,7 @@ MINFER_DEVICE void unit_load(iq2_s_padded& r, const uint8_t* blk, int p) {
   r.n_ls[1] = 0.25f * (float)(unsigned)(((load1(blk + 72 + p) >> (4)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 80)));
 }
+MINFER_DEVICE void unit_at(iq2_s_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_s_padded::per_block) * iq2_s_padded::block_bytes, u % iq2_s_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_s_padded& r, int i) {
   return negate4(iq2_s_iq2s_grid_levels[2 * ((r.idx_qs[0] >> (8 * ((i / 2))) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (2 * (i / 2))) & 0x3u) << 8)) + i % 2], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }

@@ -118,6 +118,7 @@ struct iq2_xs_file {
   float n_ls[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 74, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xs_file& r, const uint8_t* blk, int p) {
@@ -133,6 +134,7 @@ MINFER_DEVICE void unit_load(iq2_xs_file& r, const uint8_t* blk, int p) {
   r.n_ls[1] = 0.25f * (float)(unsigned)(((load1(blk + 66 + p) >> (4)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq2_xs_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_xs_file::per_block) * iq2_xs_file::block_bytes, u % iq2_xs_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_xs_file& r, int i) {
   return negate4(iq2_xs_iq2xs_grid_levels[2 * ((uint32_t)r.idx_qs[(i / 2)] & 0x1ffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[(i / 2)] >> (9)) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
@@ -274,6 +276,7 @@ struct iq2_xs_padded {
   float n_ls[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 80, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xs_padded& r, const uint8_t* blk, int p) {
@@ -289,6 +292,7 @@ MINFER_DEVICE void unit_load(iq2_xs_padded& r, const uint8_t* blk, int p) {
   r.n_ls[1] = 0.25f * (float)(unsigned)(((load1(blk + 64 + p) >> (4)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 72)));
 }
+MINFER_DEVICE void unit_at(iq2_xs_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_xs_padded::per_block) * iq2_xs_padded::block_bytes, u % iq2_xs_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_xs_padded& r, int i) {
   return negate4(iq2_xs_iq2xs_grid_levels[2 * ((uint32_t)r.idx_qs[(i / 2)] & 0x1ffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[(i / 2)] >> (9)) & 0x7fu), 7) >> (4 * (i % 2)))));
 }

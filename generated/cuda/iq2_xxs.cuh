@@ -67,6 +67,7 @@ struct iq2_xxs_file {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 66, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xxs_file& r, const uint8_t* blk, int p) {
@@ -75,6 +76,7 @@ MINFER_DEVICE void unit_load(iq2_xxs_file& r, const uint8_t* blk, int p) {
   r.n_ls = 0.25f * (float)(unsigned)(((load4_by2(blk + 6 + 8 * p) >> (28)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq2_xxs_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_xxs_file::per_block) * iq2_xxs_file::block_bytes, u % iq2_xxs_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_xxs_file& r, int i) {
   return negate4(iq2_xxs_iq2xxs_grid_levels[2 * (((uint32_t)r.idx_qs[0] >> (8 * (i / 2))) & 0xffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
@@ -159,6 +161,7 @@ struct iq2_xxs_padded {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 80, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xxs_padded& r, const uint8_t* blk, int p) {
@@ -167,6 +170,7 @@ MINFER_DEVICE void unit_load(iq2_xxs_padded& r, const uint8_t* blk, int p) {
   r.n_ls = 0.25f * (float)(unsigned)(((load4(blk + 4 + 8 * p) >> (28)) & 0xfu)) + 0.125f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 64)));
 }
+MINFER_DEVICE void unit_at(iq2_xxs_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq2_xxs_padded::per_block) * iq2_xxs_padded::block_bytes, u % iq2_xxs_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq2_xxs_padded& r, int i) {
   return negate4(iq2_xxs_iq2xxs_grid_levels[2 * (((uint32_t)r.idx_qs[0] >> (8 * (i / 2))) & 0xffu) + i % 2], spread1((with_parity((((uint32_t)r.sg_qs[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }

@@ -68,6 +68,7 @@ struct iq3_s_file {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 110, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq3_s_file& r, const uint8_t* blk, int p) {
@@ -78,6 +79,7 @@ MINFER_DEVICE void unit_load(iq3_s_file& r, const uint8_t* blk, int p) {
   r.n_ls = 2.0f * (float)(unsigned)(((load1(blk + 106 + (p / 2)) >> (4 * (p % 2))) & 0xfu)) + 1.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq3_s_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq3_s_file::per_block) * iq3_s_file::block_bytes, u % iq3_s_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq3_s_file& r, int i) {
   return negate4(iq3_s_iq3s_grid_levels[((r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (i)) & 0x1u) << 8))], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }
@@ -163,6 +165,7 @@ struct iq3_s_padded {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 112, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq3_s_padded& r, const uint8_t* blk, int p) {
@@ -172,6 +175,7 @@ MINFER_DEVICE void unit_load(iq3_s_padded& r, const uint8_t* blk, int p) {
   r.n_ls = 2.0f * (float)(unsigned)(((load1(blk + 104 + (p / 2)) >> (4 * (p % 2))) & 0xfu)) + 1.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 108)));
 }
+MINFER_DEVICE void unit_at(iq3_s_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq3_s_padded::per_block) * iq3_s_padded::block_bytes, u % iq3_s_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq3_s_padded& r, int i) {
   return negate4(iq3_s_iq3s_grid_levels[((r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu) | ((((uint32_t)r.idx_qh[0] >> (i)) & 0x1u) << 8))], spread1(((r.neg_signs[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))));
 }

@@ -41,6 +41,7 @@ struct iq3_xxs_file {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 98, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq3_xxs_file& r, const uint8_t* blk, int p) {
@@ -50,6 +51,7 @@ MINFER_DEVICE void unit_load(iq3_xxs_file& r, const uint8_t* blk, int p) {
   r.n_ls = 0.5f * (float)(unsigned)(((load4_by2(blk + 66 + 4 * p) >> (28)) & 0xfu)) + 0.25f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq3_xxs_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq3_xxs_file::per_block) * iq3_xxs_file::block_bytes, u % iq3_xxs_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq3_xxs_file& r, int i) {
   return negate4(iq3_xxs_iq3xxs_grid_levels[(r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu)], spread1((with_parity((((uint32_t)r.sg_gas[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }
@@ -108,6 +110,7 @@ struct iq3_xxs_padded {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 112, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq3_xxs_padded& r, const uint8_t* blk, int p) {
@@ -116,6 +119,7 @@ MINFER_DEVICE void unit_load(iq3_xxs_padded& r, const uint8_t* blk, int p) {
   r.n_ls = 0.5f * (float)(unsigned)(((load4(blk + 64 + 4 * p) >> (28)) & 0xfu)) + 0.25f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 96)));
 }
+MINFER_DEVICE void unit_at(iq3_xxs_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq3_xxs_padded::per_block) * iq3_xxs_padded::block_bytes, u % iq3_xxs_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq3_xxs_padded& r, int i) {
   return negate4(iq3_xxs_iq3xxs_grid_levels[(r.idx_qs[(i) / 4] >> (8 * ((i) % 4)) & 0xffu)], spread1((with_parity((((uint32_t)r.sg_gas[0] >> (7 * (i / 2))) & 0x7fu), 7) >> (4 * (i % 2)))));
 }

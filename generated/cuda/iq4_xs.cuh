@@ -9,6 +9,7 @@ struct iq4_xs_file {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 136, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq4_xs_file& r, const uint8_t* blk, int p) {
@@ -17,6 +18,7 @@ MINFER_DEVICE void unit_load(iq4_xs_file& r, const uint8_t* blk, int p) {
   r.n_ls = (float)(unsigned)((((load1(blk + 4 + (p / 2)) >> (4 * (p % 2))) & 0xfu) | (((load2(blk + 2) >> (2 * p)) & 0x3u) << 4))) + -32.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(iq4_xs_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq4_xs_file::per_block) * iq4_xs_file::block_bytes, u % iq4_xs_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq4_xs_file& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
 }
@@ -43,6 +45,7 @@ struct iq4_xs_padded {
   float n_ls;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(iq4_xs_padded& r, const uint8_t* blk, int p) {
@@ -50,6 +53,7 @@ MINFER_DEVICE void unit_load(iq4_xs_padded& r, const uint8_t* blk, int p) {
   r.n_ls = (float)(unsigned)((((load1(blk + 128 + (p / 2)) >> (4 * (p % 2))) & 0xfu) | (((load2(blk + 134) >> (2 * p)) & 0x3u) << 4))) + -32.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 132)));
 }
+MINFER_DEVICE void unit_at(iq4_xs_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / iq4_xs_padded::per_block) * iq4_xs_padded::block_bytes, u % iq4_xs_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const iq4_xs_padded& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
 }

@@ -47,7 +47,7 @@ MINFER_KERNEL(matmul_q8_q5_K_t8, 256, (const uint8_t* __restrict__ w, const uint
   const int row = 8*block + warp;
   if (row >= rows) return;  // a whole warp
   const int units = cols / Unit::elems;
-  const uint8_t* wrow = w + (size_t)row * (cols / Unit::block_elems) * Unit::block_bytes;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
   const size_t xrow_bytes = (size_t)(cols / a8_file::elems) * a8_file::block_bytes;
   float acc[8];
   MINFER_UNROLL
@@ -56,7 +56,7 @@ MINFER_KERNEL(matmul_q8_q5_K_t8, 256, (const uint8_t* __restrict__ w, const uint
     const int u = lane + 32*round;
     if (u >= units) break;
     Unit r;
-    unit_load(r, wrow + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+    unit_at(r, wrow, cols, u);
     MINFER_UNROLL
     for (int slot = 0; slot < 8; slot++) {
       const int t = 8*tile + slot;
@@ -109,7 +109,7 @@ MINFER_KERNEL(matmul_q8_q5_K_padded_t8, 256, (const uint8_t* __restrict__ w, con
   const int row = 8*block + warp;
   if (row >= rows) return;  // a whole warp
   const int units = cols / Unit::elems;
-  const uint8_t* wrow = w + (size_t)row * (cols / Unit::block_elems) * Unit::block_bytes;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
   const size_t xrow_bytes = (size_t)(cols / a8_file::elems) * a8_file::block_bytes;
   float acc[8];
   MINFER_UNROLL
@@ -118,7 +118,7 @@ MINFER_KERNEL(matmul_q8_q5_K_padded_t8, 256, (const uint8_t* __restrict__ w, con
     const int u = lane + 32*round;
     if (u >= units) break;
     Unit r;
-    unit_load(r, wrow + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+    unit_at(r, wrow, cols, u);
     MINFER_UNROLL
     for (int slot = 0; slot < 8; slot++) {
       const int t = 8*tile + slot;

@@ -45,7 +45,7 @@ MINFER_KERNEL(matvec_f32_tq2_0_rows2, 64, (const uint8_t* __restrict__ w, const 
   const int lane = ((int)threadIdx.x % 32);
   const int t = token;
   const int units = cols / Unit::elems;
-  const size_t row_bytes = (size_t)(cols / Unit::block_elems) * Unit::block_bytes;
+  const size_t row_bytes = Unit::row_bytes(cols);
   const float* xrow = x + (size_t)t * cols;
   float acc[2];
   MINFER_UNROLL
@@ -61,7 +61,7 @@ MINFER_KERNEL(matvec_f32_tq2_0_rows2, 64, (const uint8_t* __restrict__ w, const 
       const int row = 4*block + 2*warp + slot;
       if (row >= rows) break;
       Unit r;
-      unit_load(r, w + row * row_bytes + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+      unit_at(r, w + row * row_bytes, cols, u);
       MINFER_COVER(row, u, t);
       MINFER_UNROLL
       for (int g = 0; g < Unit::groups; g++) {
@@ -116,7 +116,7 @@ MINFER_KERNEL(matvec_f32_tq2_0_padded_rows2, 64, (const uint8_t* __restrict__ w,
   const int lane = ((int)threadIdx.x % 32);
   const int t = token;
   const int units = cols / Unit::elems;
-  const size_t row_bytes = (size_t)(cols / Unit::block_elems) * Unit::block_bytes;
+  const size_t row_bytes = Unit::row_bytes(cols);
   const float* xrow = x + (size_t)t * cols;
   float acc[2];
   MINFER_UNROLL
@@ -132,7 +132,7 @@ MINFER_KERNEL(matvec_f32_tq2_0_padded_rows2, 64, (const uint8_t* __restrict__ w,
       const int row = 4*block + 2*warp + slot;
       if (row >= rows) break;
       Unit r;
-      unit_load(r, w + row * row_bytes + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+      unit_at(r, w + row * row_bytes, cols, u);
       MINFER_COVER(row, u, t);
       MINFER_UNROLL
       for (int g = 0; g < Unit::groups; g++) {

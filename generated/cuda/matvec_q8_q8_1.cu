@@ -51,7 +51,7 @@ MINFER_KERNEL(matvec_q8_q8_1_v1, 256, (const uint8_t* __restrict__ w, const uint
   const int thread = (int)threadIdx.x;
   const int row = block, t = token;
   const int units = cols / Unit::elems;
-  const uint8_t* wrow = w + (size_t)row * (cols / Unit::block_elems) * Unit::block_bytes;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
   const uint8_t* xrow = x + (size_t)t * (cols / a8_file::elems) * a8_file::block_bytes;
   float acc = 0.0f;
   for (int round = 0;; round++) {
@@ -59,7 +59,7 @@ MINFER_KERNEL(matvec_q8_q8_1_v1, 256, (const uint8_t* __restrict__ w, const uint
     if (u >= units) break;
     Unit r;
     a8_file a[acts];
-    unit_load(r, wrow + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+    unit_at(r, wrow, cols, u);
     MINFER_UNROLL
     for (int k = 0; k < acts; k++) unit_load(a[k], xrow + (size_t)(u * acts + k) * a8_file::block_bytes, 0);
     MINFER_COVER(row, u, t);
@@ -102,7 +102,7 @@ MINFER_KERNEL(matvec_q8_q8_1_v2, 256, (const uint8_t* __restrict__ w, const uint
   const int thread = (int)threadIdx.x;
   const int row = block, t = token;
   const int units = cols / Unit::elems;
-  const uint8_t* wrow = w + (size_t)row * (cols / Unit::block_elems) * Unit::block_bytes;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
   const uint8_t* xrow = x + (size_t)t * (cols / a8_file::elems) * a8_file::block_bytes;
   float acc = 0.0f;
   for (int round = 0;; round++) {
@@ -110,7 +110,7 @@ MINFER_KERNEL(matvec_q8_q8_1_v2, 256, (const uint8_t* __restrict__ w, const uint
     if (u >= units) break;
     Unit r;
     a8_file a[acts];
-    unit_load(r, wrow + (size_t)(u / Unit::per_block) * Unit::block_bytes, u % Unit::per_block);
+    unit_at(r, wrow, cols, u);
     MINFER_UNROLL
     for (int k = 0; k < acts; k++) unit_load(a[k], xrow + (size_t)(u * acts + k) * a8_file::block_bytes, 0);
     MINFER_COVER(row, u, t);
@@ -154,15 +154,15 @@ MINFER_KERNEL(matvec_q8_q8_1_v2_pf, 256, (const uint8_t* __restrict__ w, const u
   const int thread = (int)threadIdx.x;
   const int row = block, t = token;
   const int units = cols / Unit::elems;
-  const uint8_t* wrow = w + (size_t)row * (cols / Unit::block_elems) * Unit::block_bytes;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
   const uint8_t* xrow = x + (size_t)t * (cols / a8_file::elems) * a8_file::block_bytes;
   float acc = 0.0f;
   // The weights of all 2 rounds are loaded before any is accumulated.
   Unit r[2];
   const int u0 = thread + 256*0;
-  if (u0 < units) unit_load(r[0], wrow + (size_t)(u0 / Unit::per_block) * Unit::block_bytes, u0 % Unit::per_block);
+  if (u0 < units) unit_at(r[0], wrow, cols, u0);
   const int u1 = thread + 256*1;
-  if (u1 < units) unit_load(r[1], wrow + (size_t)(u1 / Unit::per_block) * Unit::block_bytes, u1 % Unit::per_block);
+  if (u1 < units) unit_at(r[1], wrow, cols, u1);
   if (u0 < units) {
     a8_file a[acts];
     MINFER_UNROLL

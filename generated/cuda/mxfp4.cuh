@@ -8,6 +8,7 @@ struct mxfp4_file {
   uint32_t q_qs[4];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 17, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(mxfp4_file& r, const uint8_t* blk, int p) {
@@ -17,6 +18,7 @@ MINFER_DEVICE void unit_load(mxfp4_file& r, const uint8_t* blk, int p) {
   r.q_qs[3] = load4_by1(blk + 13);
   r.n_d = e8m0_half_to_f32((uint8_t)(load1(blk)));
 }
+MINFER_DEVICE void unit_at(mxfp4_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / mxfp4_file::per_block) * mxfp4_file::block_bytes, u % mxfp4_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const mxfp4_file& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 }
@@ -42,12 +44,14 @@ struct mxfp4_padded {
   uint32_t q_qs[4];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(mxfp4_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
   r.n_d = e8m0_half_to_f32((uint8_t)(load1(blk + 16)));
 }
+MINFER_DEVICE void unit_at(mxfp4_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / mxfp4_padded::per_block) * mxfp4_padded::block_bytes, u % mxfp4_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const mxfp4_padded& r, int i) {
   return levels16(((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu), 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 }

@@ -12,6 +12,7 @@ struct q2_K_file {
   float n_m[2];
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 84, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q2_K_file& r, const uint8_t* blk, int p) {
@@ -31,6 +32,7 @@ MINFER_DEVICE void unit_load(q2_K_file& r, const uint8_t* blk, int p) {
   r.n_m[1] = (float)(unsigned)(((load1(blk + 1 + 2 * p) >> (4)) & 0xfu));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 82)));
 }
+MINFER_DEVICE void unit_at(q2_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q2_K_file::per_block) * q2_K_file::block_bytes, u % q2_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q2_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
@@ -71,6 +73,7 @@ struct q2_K_padded {
   float n_m[2];
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 96, group = 16, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q2_K_padded& r, const uint8_t* blk, int p) {
@@ -84,6 +87,7 @@ MINFER_DEVICE void unit_load(q2_K_padded& r, const uint8_t* blk, int p) {
   r.n_m[1] = (float)(unsigned)(((load1(blk + 1 + 2 * p) >> (4)) & 0xfu));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 82)));
 }
+MINFER_DEVICE void unit_at(q2_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q2_K_padded::per_block) * q2_K_padded::block_bytes, u % q2_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q2_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }

@@ -12,6 +12,7 @@ struct q3_K_file {
   float n_sc[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 110, group = 16, groups = 2, add = -4;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q3_K_file& r, const uint8_t* blk, int p) {
@@ -37,6 +38,7 @@ MINFER_DEVICE void unit_load(q3_K_file& r, const uint8_t* blk, int p) {
   r.n_sc[1] = (float)(unsigned)((((load1(blk + 97 + 2 * (p % 4)) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 105 + 2 * (p % 2)) >> (2 * (p / 2))) & 0x3u) << 4))) + -32.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 108)));
 }
+MINFER_DEVICE void unit_at(q3_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q3_K_file::per_block) * q3_K_file::block_bytes, u % q3_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q3_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u) | (((r.q_hmask[i] >> (r.q_hmask_s)) & 0x01010101u) << 2);
 }
@@ -76,6 +78,7 @@ struct q3_K_padded {
   float n_sc[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 112, group = 16, groups = 2, add = -4;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q3_K_padded& r, const uint8_t* blk, int p) {
@@ -89,6 +92,7 @@ MINFER_DEVICE void unit_load(q3_K_padded& r, const uint8_t* blk, int p) {
   r.n_sc[1] = (float)(unsigned)((((load1(blk + 97 + 2 * (p % 4)) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 105 + 2 * (p % 2)) >> (2 * (p / 2))) & 0x3u) << 4))) + -32.0f;
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 108)));
 }
+MINFER_DEVICE void unit_at(q3_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q3_K_padded::per_block) * q3_K_padded::block_bytes, u % q3_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q3_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u) | (((r.q_hmask[i] >> (r.q_hmask_s)) & 0x01010101u) << 2);
 }

@@ -8,6 +8,7 @@ struct q4_0_file {
   uint32_t q_qs[4];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 18, group = 32, groups = 1, add = -8;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_0_file& r, const uint8_t* blk, int p) {
@@ -17,6 +18,7 @@ MINFER_DEVICE void unit_load(q4_0_file& r, const uint8_t* blk, int p) {
   r.q_qs[3] = load4_by2(blk + 14);
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(q4_0_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_0_file::per_block) * q4_0_file::block_bytes, u % q4_0_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_0_file& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
 }
@@ -44,12 +46,14 @@ struct q4_0_padded {
   uint32_t q_qs[4];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = -8;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_0_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 16)));
 }
+MINFER_DEVICE void unit_at(q4_0_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_0_padded::per_block) * q4_0_padded::block_bytes, u % q4_0_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_0_padded& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
 }

@@ -9,6 +9,7 @@ struct q4_1_file {
   float n_d;
   float n_m;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 20, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_1_file& r, const uint8_t* blk, int p) {
@@ -19,6 +20,7 @@ MINFER_DEVICE void unit_load(q4_1_file& r, const uint8_t* blk, int p) {
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
   r.n_m = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q4_1_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_1_file::per_block) * q4_1_file::block_bytes, u % q4_1_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_1_file& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
 }
@@ -46,6 +48,7 @@ struct q4_1_padded {
   float n_d;
   float n_m;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_1_padded& r, const uint8_t* blk, int p) {
@@ -53,6 +56,7 @@ MINFER_DEVICE void unit_load(q4_1_padded& r, const uint8_t* blk, int p) {
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 16)));
   r.n_m = f16_to_f32((uint16_t)(load2(blk + 18)));
 }
+MINFER_DEVICE void unit_at(q4_1_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_1_padded::per_block) * q4_1_padded::block_bytes, u % q4_1_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_1_padded& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
 }

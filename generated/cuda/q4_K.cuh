@@ -12,6 +12,7 @@ struct q4_K_file {
   float n_m;
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_K_file& r, const uint8_t* blk, int p) {
@@ -23,6 +24,7 @@ MINFER_DEVICE void unit_load(q4_K_file& r, const uint8_t* blk, int p) {
   r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q4_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_K_file::per_block) * q4_K_file::block_bytes, u % q4_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu);
 }
@@ -52,6 +54,7 @@ struct q4_K_file_x64 {
   float n_m[2];
   float n_dmin;
   static constexpr int elems = 64, per_block = 4, block_elems = 256, block_bytes = 144, group = 32, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_K_file_x64& r, const uint8_t* blk, int p) {
@@ -64,6 +67,7 @@ MINFER_DEVICE void unit_load(q4_K_file_x64& r, const uint8_t* blk, int p) {
   r.n_m[1] = (float)(unsigned)((((load1(blk + 9 + 2 * p) >> (4 * (p / 2))) & 0xfu) | (((load1(blk + 9 + 2 * (p % 2)) >> (4 + 2 * (p / 2))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q4_K_file_x64& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_K_file_x64::per_block) * q4_K_file_x64::block_bytes, u % q4_K_file_x64::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_K_file_x64& r, int i) {
   return ((r.q_qs[i % 8] >> (4 * (i / 8))) & 0x0f0f0f0fu);
 }
@@ -95,6 +99,79 @@ MINFER_DEVICE void unit_acc(const q4_K_file_x64& r, const a8_file* x, float& acc
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 - x[0].n_d * r.n_m[0] * r.n_dmin * (float)sum0 + x[1].n_d * r.n_sc[1] * r.n_d * (float)dot1 - x[1].n_d * r.n_m[1] * r.n_dmin * (float)sum1;
 }
 
+// q4_K, blocks of 144 bytes (lanes layout): a unit is 32 elements, 8 in a block.
+struct q4_K_lanes {
+  uint32_t q_qs[4];
+  float n_sc;
+  float n_d;
+  float n_m;
+  float n_dmin;
+  int i_sc;
+  int i_m;
+  static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q4_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* blk = row + 144 * b;
+  put16(r.q_qs + 0, From::load16(blk + 16 * p));
+  r.n_sc = (float)(unsigned)((From::load1(blk + 136 + p) & 0x3fu));
+  r.n_d = f16_to_f32((uint16_t)(From::load2(blk + 128)));
+  r.n_m = (float)(unsigned)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((From::load4(blk + 132) >> (4 * p)) & 0xfu) << 2)));
+  r.n_dmin = f16_to_f32((uint16_t)(From::load2(blk + 130)));
+  r.i_sc = (int)((From::load1(blk + 136 + p) & 0x3fu));
+  r.i_m = (int)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((From::load4(blk + 132) >> (4 * p)) & 0xfu) << 2)));
+}
+MINFER_DEVICE void unit_at(q4_K_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q4_K_lanes::block_elems, u / q4_K_lanes::per_block, u % q4_K_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q4_K_lanes& r, int i) {
+  return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
+}
+MINFER_DEVICE int unit_code(const q4_K_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q4_K_lanes& r, int g) {
+  return r.n_sc * r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q4_K_lanes& r, int g) {
+  return r.n_m * r.n_dmin;
+}
+MINFER_DEVICE float unit_bias(const q4_K_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q4_K_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
+}
+struct q4_K_lanes_acts {
+  int q[8];
+  float d[1];
+  int sum[1];
+};
+MINFER_DEVICE void unit_prepare(q4_K_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+  x.sum[0] = (int)a[0].n_sum;
+}
+MINFER_DEVICE float unit_dot(const q4_K_lanes& r, const q4_K_lanes_acts& x) {
+  int dot0 = 0;
+  dot0 = dp4a_u(r.q_qs[0] & 0x0f0f0f0fu, x.q[0], dot0);
+  dot0 = dp4a_u(r.q_qs[1] & 0x0f0f0f0fu, x.q[1], dot0);
+  dot0 = dp4a_u(r.q_qs[2] & 0x0f0f0f0fu, x.q[2], dot0);
+  dot0 = dp4a_u(r.q_qs[3] & 0x0f0f0f0fu, x.q[3], dot0);
+  int dot0_4 = 0;
+  dot0_4 = dp4a_u(r.q_qs[0] & 0xf0f0f0f0u, x.q[4], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[1] & 0xf0f0f0f0u, x.q[5], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[2] & 0xf0f0f0f0u, x.q[6], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[3] & 0xf0f0f0f0u, x.q[7], dot0_4);
+  dot0 += dot0_4 >> 4;
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(r.i_sc * dot0), y);
+  y = fmaf(-(x.d[0] * (r.n_dmin)), (float)(r.i_m * x.sum[0]), y);
+  return y;
+}
+
 // q4_K, blocks of 144 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q4_K_padded {
   uint32_t q_qs[8];
@@ -104,6 +181,7 @@ struct q4_K_padded {
   float n_m;
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_K_padded& r, const uint8_t* blk, int p) {
@@ -115,6 +193,7 @@ MINFER_DEVICE void unit_load(q4_K_padded& r, const uint8_t* blk, int p) {
   r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q4_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_K_padded::per_block) * q4_K_padded::block_bytes, u % q4_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu);
 }
@@ -144,6 +223,7 @@ struct q4_K_padded_x64 {
   float n_m[2];
   float n_dmin;
   static constexpr int elems = 64, per_block = 4, block_elems = 256, block_bytes = 144, group = 32, groups = 2, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q4_K_padded_x64& r, const uint8_t* blk, int p) {
@@ -156,6 +236,7 @@ MINFER_DEVICE void unit_load(q4_K_padded_x64& r, const uint8_t* blk, int p) {
   r.n_m[1] = (float)(unsigned)((((load1(blk + 9 + 2 * p) >> (4 * (p / 2))) & 0xfu) | (((load1(blk + 9 + 2 * (p % 2)) >> (4 + 2 * (p / 2))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q4_K_padded_x64& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q4_K_padded_x64::per_block) * q4_K_padded_x64::block_bytes, u % q4_K_padded_x64::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_K_padded_x64& r, int i) {
   return ((r.q_qs[i % 8] >> (4 * (i / 8))) & 0x0f0f0f0fu);
 }

@@ -9,6 +9,7 @@ struct q5_0_file {
   uint32_t q_qh[1];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 22, group = 32, groups = 1, add = -16;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q5_0_file& r, const uint8_t* blk, int p) {
@@ -19,6 +20,7 @@ MINFER_DEVICE void unit_load(q5_0_file& r, const uint8_t* blk, int p) {
   r.q_qh[0] = load4_by2(blk + 2);
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(q5_0_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q5_0_file::per_block) * q5_0_file::block_bytes, u % q5_0_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q5_0_file& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu) | (spread1(((r.q_qh[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))) << 4);
 }
@@ -47,6 +49,7 @@ struct q5_0_padded {
   uint32_t q_qh[1];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = -16;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q5_0_padded& r, const uint8_t* blk, int p) {
@@ -54,6 +57,7 @@ MINFER_DEVICE void unit_load(q5_0_padded& r, const uint8_t* blk, int p) {
   r.q_qh[0] = load4(blk + 16);
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 20)));
 }
+MINFER_DEVICE void unit_at(q5_0_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q5_0_padded::per_block) * q5_0_padded::block_bytes, u % q5_0_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q5_0_padded& r, int i) {
   return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu) | (spread1(((r.q_qh[0] >> (8 * ((i / 2))) & 0xffu) >> (4 * (i % 2)))) << 4);
 }

@@ -14,6 +14,7 @@ struct q5_K_file {
   float n_m;
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q5_K_file& r, const uint8_t* blk, int p) {
@@ -28,6 +29,7 @@ MINFER_DEVICE void unit_load(q5_K_file& r, const uint8_t* blk, int p) {
   r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q5_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q5_K_file::per_block) * q5_K_file::block_bytes, u % q5_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q5_K_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x01010101u) << 4);
 }
@@ -60,6 +62,7 @@ struct q5_K_padded {
   float n_m;
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q5_K_padded& r, const uint8_t* blk, int p) {
@@ -74,6 +77,7 @@ MINFER_DEVICE void unit_load(q5_K_padded& r, const uint8_t* blk, int p) {
   r.n_m = (float)(unsigned)((((load1(blk + 8 + p) >> (4 * (p / 4))) & 0xfu) | (((load1(blk + 8 + (p % 4)) >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
   r.n_dmin = f16_to_f32((uint16_t)(load2(blk + 2)));
 }
+MINFER_DEVICE void unit_at(q5_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q5_K_padded::per_block) * q5_K_padded::block_bytes, u % q5_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q5_K_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x01010101u) << 4);
 }

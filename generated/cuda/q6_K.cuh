@@ -12,6 +12,7 @@ struct q6_K_file {
   float n_sc[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 210, group = 16, groups = 2, add = -32;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q6_K_file& r, const uint8_t* blk, int p) {
@@ -37,6 +38,7 @@ MINFER_DEVICE void unit_load(q6_K_file& r, const uint8_t* blk, int p) {
   r.n_sc[1] = (float)(int8_t)(load1(blk + 193 + 2 * p));
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 208)));
 }
+MINFER_DEVICE void unit_at(q6_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q6_K_file::per_block) * q6_K_file::block_bytes, u % q6_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q6_K_file& r, int i) {
   return ((r.q_ql[i] >> (r.q_ql_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x03030303u) << 4);
 }
@@ -67,6 +69,90 @@ MINFER_DEVICE void unit_acc(const q6_K_file& r, const a8_file* x, float& acc) {
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 + x[0].n_d * r.n_sc[1] * r.n_d * (float)dot1;
 }
 
+// q6_K, blocks of 210 bytes (lanes layout): a unit is 32 elements, 8 in a block.
+struct q6_K_lanes {
+  uint32_t q_ql[4];
+  uint32_t q_qh[2];
+  float n_sc[2];
+  float n_d;
+  int i_sc[2];
+  static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 210, group = 16, groups = 2, add = -32;
+  MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q6_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* in_ql = row + 128 * b;
+  const uint8_t* in_qh = row + 128 * blocks + 64 * b;
+  const uint8_t* in_scales = row + 192 * blocks + 16 * b;
+  const uint8_t* in_d = row + 208 * blocks + 2 * b;
+  put16(r.q_ql + 0, From::load16(in_ql + 16 * p));
+  put8(r.q_qh + 0, From::load8(in_qh + 8 * p));
+  r.n_sc[0] = (float)(int8_t)(From::load1(in_scales + 2 * p));
+  r.n_sc[1] = (float)(int8_t)(From::load1(in_scales + 1 + 2 * p));
+  r.n_d = f16_to_f32((uint16_t)(From::load2(in_d)));
+  r.i_sc[0] = (int)(int8_t)(From::load1(in_scales + 2 * p));
+  r.i_sc[1] = (int)(int8_t)(From::load1(in_scales + 1 + 2 * p));
+}
+MINFER_DEVICE void unit_at(q6_K_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q6_K_lanes::block_elems, u / q6_K_lanes::per_block, u % q6_K_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q6_K_lanes& r, int i) {
+  return ((r.q_ql[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu) | (((r.q_qh[i % 2] >> (2 * (i / 2))) & 0x03030303u) << 4);
+}
+MINFER_DEVICE int unit_code(const q6_K_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q6_K_lanes& r, int g) {
+  switch (g) {
+    case 0: return r.n_sc[0] * r.n_d;
+    default: return r.n_sc[1] * r.n_d;
+  }
+}
+MINFER_DEVICE float unit_offset(const q6_K_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE float unit_bias(const q6_K_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q6_K_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  int sum0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 4; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0), sum0 = dp4a(0x01010101, (int)x[0].q_qs[i], sum0);
+  dot0 += -32 * sum0;
+  int dot1 = 0;
+  int sum1 = 0;
+  MINFER_UNROLL
+  for (int i = 4; i < 8; i++) dot1 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot1), sum1 = dp4a(0x01010101, (int)x[0].q_qs[i], sum1);
+  dot1 += -32 * sum1;
+  acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 + x[0].n_d * r.n_sc[1] * r.n_d * (float)dot1;
+}
+struct q6_K_lanes_acts {
+  int q[8];
+  float d[1];
+  int start[2];  // -32 times the sum of a group
+};
+MINFER_DEVICE void unit_prepare(q6_K_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+  int sum0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 4; i++) sum0 = dp4a(0x01010101, x.q[i], sum0);
+  x.start[0] = -32 * sum0;
+  int sum1 = 0;
+  MINFER_UNROLL
+  for (int i = 4; i < 8; i++) sum1 = dp4a(0x01010101, x.q[i], sum1);
+  x.start[1] = -32 * sum1;
+}
+MINFER_DEVICE float unit_dot(const q6_K_lanes& r, const q6_K_lanes_acts& x) {
+  int dot0 = x.start[0];
+  MINFER_UNROLL
+  for (int i = 0; i < 4; i++) dot0 = dp4a((int)unit_codes(r, i), x.q[i], dot0);
+  int dot1 = x.start[1];
+  MINFER_UNROLL
+  for (int i = 4; i < 8; i++) dot1 = dp4a((int)unit_codes(r, i), x.q[i], dot1);
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(r.i_sc[0] * dot0 + r.i_sc[1] * dot1), y);
+  return y;
+}
+
 // q6_K, blocks of 224 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q6_K_padded {
   uint32_t q_ql[8];
@@ -76,6 +162,7 @@ struct q6_K_padded {
   float n_sc[2];
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 224, group = 16, groups = 2, add = -32;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q6_K_padded& r, const uint8_t* blk, int p) {
@@ -89,6 +176,7 @@ MINFER_DEVICE void unit_load(q6_K_padded& r, const uint8_t* blk, int p) {
   r.n_sc[1] = (float)(int8_t)(load1(blk + 193 + 2 * p));
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 208)));
 }
+MINFER_DEVICE void unit_at(q6_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q6_K_padded::per_block) * q6_K_padded::block_bytes, u % q6_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q6_K_padded& r, int i) {
   return ((r.q_ql[i] >> (r.q_ql_s)) & 0x0f0f0f0fu) | (((r.q_qh[i] >> (r.q_qh_s)) & 0x03030303u) << 4);
 }

@@ -8,6 +8,7 @@ struct q8_0_file {
   uint32_t q_qs[8];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 34, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q8_0_file& r, const uint8_t* blk, int p) {
@@ -21,6 +22,7 @@ MINFER_DEVICE void unit_load(q8_0_file& r, const uint8_t* blk, int p) {
   r.q_qs[7] = load4_by2(blk + 30);
   r.n_d = f16_to_f32((uint16_t)(load2(blk)));
 }
+MINFER_DEVICE void unit_at(q8_0_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q8_0_file::per_block) * q8_0_file::block_bytes, u % q8_0_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q8_0_file& r, int i) {
   return r.q_qs[i];
 }
@@ -46,6 +48,7 @@ struct q8_0_padded {
   uint32_t q_qs[8];
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 48, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q8_0_padded& r, const uint8_t* blk, int p) {
@@ -53,6 +56,7 @@ MINFER_DEVICE void unit_load(q8_0_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 4, load16(blk + 16));
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 32)));
 }
+MINFER_DEVICE void unit_at(q8_0_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q8_0_padded::per_block) * q8_0_padded::block_bytes, u % q8_0_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q8_0_padded& r, int i) {
   return r.q_qs[i];
 }

@@ -9,6 +9,7 @@ struct q8_K_file {
   float n_d;
   float n_bsum[2];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 292, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q8_K_file& r, const uint8_t* blk, int p) {
@@ -24,6 +25,7 @@ MINFER_DEVICE void unit_load(q8_K_file& r, const uint8_t* blk, int p) {
   r.n_bsum[0] = (float)((int)((unsigned)(load2(blk + 260 + 4 * p)) << 16) >> 16);
   r.n_bsum[1] = (float)((int)((unsigned)(load2(blk + 262 + 4 * p)) << 16) >> 16);
 }
+MINFER_DEVICE void unit_at(q8_K_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q8_K_file::per_block) * q8_K_file::block_bytes, u % q8_K_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q8_K_file& r, int i) {
   return r.q_qs[i];
 }
@@ -50,6 +52,7 @@ struct q8_K_padded {
   float n_d;
   float n_bsum[2];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 304, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(q8_K_padded& r, const uint8_t* blk, int p) {
@@ -59,6 +62,7 @@ MINFER_DEVICE void unit_load(q8_K_padded& r, const uint8_t* blk, int p) {
   r.n_bsum[0] = (float)((int)((unsigned)(load2(blk + 256 + 4 * p)) << 16) >> 16);
   r.n_bsum[1] = (float)((int)((unsigned)(load2(blk + 258 + 4 * p)) << 16) >> 16);
 }
+MINFER_DEVICE void unit_at(q8_K_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / q8_K_padded::per_block) * q8_K_padded::block_bytes, u % q8_K_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q8_K_padded& r, int i) {
   return r.q_qs[i];
 }

@@ -45,12 +45,14 @@ struct tq1_0_file {
   const uint8_t* blk;
   int first;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 54, group = 4, groups = 8, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(tq1_0_file& r, const uint8_t* blk, int p) {
   r.blk = blk;
   r.first = p * 32;
 }
+MINFER_DEVICE void unit_at(tq1_0_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / tq1_0_file::per_block) * tq1_0_file::block_bytes, u % tq1_0_file::per_block); }
 MINFER_DEVICE int tq1_0_file_weight(const uint8_t* blk, int e) {
   if (e < 160) return (int)((float)(unsigned)(tq1_0_file_q0(blk, e - 0)) + -1.0f);
   if (e < 240) return (int)((float)(unsigned)(tq1_0_file_q1(blk, e - 160)) + -1.0f);
@@ -136,12 +138,14 @@ struct tq1_0_padded {
   const uint8_t* blk;
   int first;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 4, groups = 8, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(tq1_0_padded& r, const uint8_t* blk, int p) {
   r.blk = blk;
   r.first = p * 32;
 }
+MINFER_DEVICE void unit_at(tq1_0_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / tq1_0_padded::per_block) * tq1_0_padded::block_bytes, u % tq1_0_padded::per_block); }
 MINFER_DEVICE int tq1_0_padded_weight(const uint8_t* blk, int e) {
   if (e < 160) return (int)((float)(unsigned)(tq1_0_padded_q0(blk, e - 0)) + -1.0f);
   if (e < 240) return (int)((float)(unsigned)(tq1_0_padded_q1(blk, e - 160)) + -1.0f);

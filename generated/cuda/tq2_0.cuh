@@ -9,6 +9,7 @@ struct tq2_0_file {
   int q_qs_s;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 66, group = 32, groups = 1, add = -1;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(tq2_0_file& r, const uint8_t* blk, int p) {
@@ -23,6 +24,7 @@ MINFER_DEVICE void unit_load(tq2_0_file& r, const uint8_t* blk, int p) {
   r.q_qs_s = 2 * (p % 4);
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 64)));
 }
+MINFER_DEVICE void unit_at(tq2_0_file& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / tq2_0_file::per_block) * tq2_0_file::block_bytes, u % tq2_0_file::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const tq2_0_file& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }
@@ -51,6 +53,7 @@ struct tq2_0_padded {
   int q_qs_s;
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 80, group = 32, groups = 1, add = -1;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
   static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
 };
 MINFER_DEVICE void unit_load(tq2_0_padded& r, const uint8_t* blk, int p) {
@@ -59,6 +62,7 @@ MINFER_DEVICE void unit_load(tq2_0_padded& r, const uint8_t* blk, int p) {
   r.q_qs_s = 2 * (p % 4);
   r.n_d = f16_to_f32((uint16_t)(load2(blk + 64)));
 }
+MINFER_DEVICE void unit_at(tq2_0_padded& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)(u / tq2_0_padded::per_block) * tq2_0_padded::block_bytes, u % tq2_0_padded::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const tq2_0_padded& r, int i) {
   return ((r.q_qs[i] >> (r.q_qs_s)) & 0x03030303u);
 }

@@ -16,8 +16,9 @@ const (
 )
 
 var addElement = kernel.Variant{
-	Arch: 80,
-	Args: addArgs,
+	Arch:   80,
+	Args:   addArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: addElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: addElementMinCols, Source: "work", Chain: "an empty axis is no launch"},

@@ -31,8 +31,9 @@ const (
 )
 
 var attendCombineHead = kernel.Variant{
-	Arch: 80,
-	Args: attendCombineArgs,
+	Arch:   80,
+	Args:   attendCombineArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendCombineHeadMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "head_dim", Value: attendCombineHeadMinHeadDim, Source: "work", Chain: "an empty axis is no launch"},

@@ -33,8 +33,9 @@ const (
 )
 
 var attendPrefillF16D128 = kernel.Variant{
-	Arch: 80,
-	Args: attendPrefillArgs,
+	Arch:   80,
+	Args:   attendPrefillArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendPrefillF16D128MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF16D128BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -120,8 +121,9 @@ const (
 )
 
 var attendPrefillF16D256 = kernel.Variant{
-	Arch: 80,
-	Args: attendPrefillArgs,
+	Arch:   80,
+	Args:   attendPrefillArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendPrefillF16D256MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF16D256BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},

@@ -38,8 +38,9 @@ const (
 )
 
 var attendSplitF32D128G8 = kernel.Variant{
-	Arch: 80,
-	Args: attendSplitArgs,
+	Arch:   80,
+	Args:   attendSplitArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendSplitF32D128G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF32D128G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -136,8 +137,9 @@ const (
 )
 
 var attendSplitF32D256G8 = kernel.Variant{
-	Arch: 80,
-	Args: attendSplitArgs,
+	Arch:   80,
+	Args:   attendSplitArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: attendSplitF32D256G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF32D256G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},

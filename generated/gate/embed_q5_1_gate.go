@@ -25,8 +25,9 @@ const (
 )
 
 var embedQ5_1File = kernel.Variant{
-	Arch: 80,
-	Args: embedArgs,
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5_1FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5_1FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -95,8 +96,9 @@ const (
 )
 
 var embedQ5_1Padded = kernel.Variant{
-	Arch: 80,
-	Args: embedArgs,
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5_1PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5_1PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

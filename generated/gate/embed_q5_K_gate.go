@@ -25,8 +25,9 @@ const (
 )
 
 var embedQ5KFile = kernel.Variant{
-	Arch: 80,
-	Args: embedArgs,
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -95,8 +96,9 @@ const (
 )
 
 var embedQ5KPadded = kernel.Variant{
-	Arch: 80,
-	Args: embedArgs,
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

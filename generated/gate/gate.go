@@ -108,6 +108,16 @@ var matvecQ8Args = []kernel.Arg{
 	{Name: "y_stride", Type: "i64"},
 }
 
+// matvecRingQ8Args are the arguments of matvec-ring-q8, in order.
+var matvecRingQ8Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u8*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+}
+
 // quantizeA8Args are the arguments of quantize-a8, in order.
 var quantizeA8Args = []kernel.Arg{
 	{Name: "x", Type: "f32*"},
@@ -153,7 +163,10 @@ var siluMulArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
-// All lists the gates by op, family and format.
+/*
+All lists the gates by family and format; of families that serve the same op in the same class, the one to be asked first
+// comes first.
+*/
 var All = []*kernel.Entry{
 	&Add,
 	&Argmax,
@@ -242,6 +255,8 @@ var All = []*kernel.Entry{
 	&MatvecF32Q8K,
 	&MatvecF32TQ1_0,
 	&MatvecF32TQ2_0,
+	&MatvecRingQ8Q4K,
+	&MatvecRingQ8Q6K,
 	&MatvecQ8IQ1M,
 	&MatvecQ8IQ1S,
 	&MatvecQ8IQ2S,

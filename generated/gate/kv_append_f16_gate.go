@@ -23,8 +23,9 @@ const (
 )
 
 var kvAppendF16Element = kernel.Variant{
-	Arch: 80,
-	Args: kvAppendArgs,
+	Arch:   80,
+	Args:   kvAppendArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: kvAppendF16ElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: kvAppendF16ElementBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},

@@ -30,8 +30,9 @@ const (
 )
 
 var matmulQ8IQ4XST8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8IQ4XST8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8IQ4XST8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -111,8 +112,9 @@ const (
 )
 
 var matmulQ8IQ4XSPaddedT8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8IQ4XSPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8IQ4XSPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

@@ -30,8 +30,9 @@ const (
 )
 
 var matmulQ8Q3KT8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8Q3KT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8Q3KT8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -111,8 +112,9 @@ const (
 )
 
 var matmulQ8Q3KPaddedT8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8Q3KPaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8Q3KPaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

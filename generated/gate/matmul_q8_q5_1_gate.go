@@ -30,8 +30,9 @@ const (
 )
 
 var matmulQ8Q5_1T8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8Q5_1T8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matmulQ8Q5_1T8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -111,8 +112,9 @@ const (
 )
 
 var matmulQ8Q5_1PaddedT8 = kernel.Variant{
-	Arch: 80,
-	Args: matmulQ8Args,
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matmulQ8Q5_1PaddedT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matmulQ8Q5_1PaddedT8BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

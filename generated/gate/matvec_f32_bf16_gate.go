@@ -30,8 +30,9 @@ const (
 )
 
 var matvecF32BF16Rows2 = kernel.Variant{
-	Arch: 80,
-	Args: matvecF32Args,
+	Arch:   80,
+	Args:   matvecF32Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecF32BF16Rows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecF32BF16Rows2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},

@@ -30,8 +30,9 @@ const (
 )
 
 var matvecF32Q6KRows2 = kernel.Variant{
-	Arch: 80,
-	Args: matvecF32Args,
+	Arch:   80,
+	Args:   matvecF32Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecF32Q6KRows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecF32Q6KRows2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -111,8 +112,9 @@ const (
 )
 
 var matvecF32Q6KPaddedRows2 = kernel.Variant{
-	Arch: 80,
-	Args: matvecF32Args,
+	Arch:   80,
+	Args:   matvecF32Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecF32Q6KPaddedRows2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecF32Q6KPaddedRows2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

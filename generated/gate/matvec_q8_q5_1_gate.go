@@ -30,8 +30,9 @@ const (
 )
 
 var matvecQ8Q5_1V1 = kernel.Variant{
-	Arch: 80,
-	Args: matvecQ8Args,
+	Arch:   80,
+	Args:   matvecQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecQ8Q5_1V1MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: matvecQ8Q5_1V1BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -111,8 +112,9 @@ const (
 )
 
 var matvecQ8Q5_1V2 = kernel.Variant{
-	Arch: 80,
-	Args: matvecQ8Args,
+	Arch:   80,
+	Args:   matvecQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecQ8Q5_1V2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8Q5_1V2BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
@@ -192,8 +194,9 @@ const (
 )
 
 var matvecQ8Q5_1V2Pf = kernel.Variant{
-	Arch: 80,
-	Args: matvecQ8Args,
+	Arch:   80,
+	Args:   matvecQ8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: matvecQ8Q5_1V2PfMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: matvecQ8Q5_1V2PfBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

@@ -23,8 +23,9 @@ const (
 )
 
 var quantizeA8Warp = kernel.Variant{
-	Arch: 80,
-	Args: quantizeA8Args,
+	Arch:   80,
+	Args:   quantizeA8Args,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: quantizeA8WarpMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: quantizeA8WarpMinCols, Source: "work", Chain: "at least one whole 32"},

@@ -21,8 +21,9 @@ const (
 )
 
 var rmsnormBlock = kernel.Variant{
-	Arch: 80,
-	Args: rmsnormArgs,
+	Arch:   80,
+	Args:   rmsnormArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: rmsnormBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: rmsnormBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},

@@ -28,8 +28,9 @@ const (
 )
 
 var ropePairs = kernel.Variant{
-	Arch: 80,
-	Args: ropeArgs,
+	Arch:   80,
+	Args:   ropeArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: ropePairsMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "heads", Value: ropePairsMinHeads, Source: "work", Chain: "an empty axis is no launch"},

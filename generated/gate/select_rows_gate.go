@@ -21,8 +21,9 @@ const (
 )
 
 var selectRowsElement = kernel.Variant{
-	Arch: 80,
-	Args: selectRowsArgs,
+	Arch:   80,
+	Args:   selectRowsArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: selectRowsElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: selectRowsElementMinCols, Source: "work", Chain: "an empty axis is no launch"},

@@ -16,8 +16,9 @@ const (
 )
 
 var siluMulElement = kernel.Variant{
-	Arch: 80,
-	Args: siluMulArgs,
+	Arch:   80,
+	Args:   siluMulArgs,
+	Awaits: false,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: siluMulElementMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: siluMulElementMinCols, Source: "work", Chain: "an empty axis is no launch"},

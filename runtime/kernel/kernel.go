@@ -36,7 +36,7 @@ const (
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // Query.Arch >= Value
 	Weights  Kind = "weights"  // Query.Weights == Layout
-	Shared   Kind = "shared"   // Fixed + Per*ceil(dim/Elems) <= Query.SharedBytes
+	Shared   Kind = "shared"   // max(Least, Value + Per*ceil(dim/Elems)) <= Query.SharedBytes
 )
 
 // Bound is one condition of a gate with its derivation. The module exports the values in the same order, for the
@@ -47,6 +47,7 @@ type Bound struct {
 	Value  int64  // of Shared: the fixed bytes
 	Per    int64  // of Shared: bytes for each Elems of the dim
 	Elems  int64
+	Least  int64  // of Shared: what is asked for at least
 	Layout Layout // of Weights
 	Source string // what it comes from: "coverage", "grid", ...
 	Chain  string // "256 threads * 2 rounds * 32 elements"
@@ -64,7 +65,11 @@ func (b Bound) String() string {
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s: %s)", b.Value, b.Source, b.Chain)
 	case Shared:
-		return fmt.Sprintf("%d + %d * ceil(%s / %d) bytes of shared memory (%s: %s)", b.Value, b.Per, b.Dim, b.Elems, b.Source, b.Chain)
+		least := ""
+		if b.Least > 0 {
+			least = fmt.Sprintf(", at least %d", b.Least)
+		}
+		return fmt.Sprintf("%d + %d * ceil(%s / %d) bytes of shared memory%s (%s: %s)", b.Value, b.Per, b.Dim, b.Elems, least, b.Source, b.Chain)
 	}
 	return fmt.Sprintf("weights %s (%s: %s)", b.Layout, b.Source, b.Chain)
 }
@@ -109,7 +114,7 @@ func (b Bound) refusal(q *Query) string {
 }
 
 // SharedBytes is what a Shared bound asks for n of its dim.
-func (b Bound) SharedBytes(n int64) int64 { return b.Value + b.Per*((n+b.Elems-1)/b.Elems) }
+func (b Bound) SharedBytes(n int64) int64 { return max(b.Least, b.Value+b.Per*((n+b.Elems-1)/b.Elems)) }
 
 // Arg is one argument of a kernel.
 type Arg struct {
@@ -132,6 +137,7 @@ type Variant struct {
 	// UnitElems is how many elements of Query.Cols one unit of the dealing takes; 0 where columns are not dealt.
 	UnitElems int
 	Args      []Arg
+	Awaits    bool // the body waits for its predecessor itself, so that its launch may overlap that one's end
 	Bounds    []Bound // in the order that the module exports them
 	Switch    string
 	SameBits  []string

@@ -18,6 +18,7 @@ import (
 	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -288,6 +289,29 @@ func (k kernelView) Params() string {
 		parts = append(parts, t+" "+a.Name)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Ring is the shared memory that rows are streamed through.
+func (k kernelView) Ring() lower.Ring { return lower.RingOf(k.Variant, k.format) }
+
+// LanesPerRow is how many lanes of a warp add up one row when it adds up rows of them, or as many as fit, at a time.
+func (k kernelView) LanesPerRow(rows int) int {
+	n := 32
+	for n > 1 && n*rows > 32 {
+		n /= 2
+	}
+	return n
+}
+
+// Workers is the number of threads that deal work; helpers come after them.
+func (k kernelView) Workers() int { return k.geo.Workers() }
+
+// Await lets the successor of a launch begin, and waits for its predecessor, where the family says that its bodies do.
+func (k kernelView) Await() string {
+	if !k.family.Awaits {
+		return ""
+	}
+	return "  dependency_launch();\n  dependency_wait();\n"
 }
 
 // Digits declares the digits that the launch decides: those of the grid and of the thread.

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +19,13 @@ import (
 //	unit_codes(r, i)        four code bytes of quad i; weight = (code + add) for each, add is unit_add(r)
 //	unit_code(r, e)         the code of element e
 //	unit_scale(r, g), unit_offset(r, g), unit_bias(r, g)   numbers of group g; value = scale * (weight + bias) - offset
+//
+// and for every layout alike, whatever the order of a row's bytes,
+//
+//	Unit::row_bytes(cols), unit_at(r, row, cols, u)        the bytes of a row, and unit u of a row
+//
+// A layout of its own (model.Stored) has, instead of unit_load, unit_fetch<From>(r, row, blocks, b, p), which loads unit p of
+// block b of a row of blocks from where From says, and unit_dot; see dot.go.
 type decoder struct {
 	*strings.Builder
 	u      *lower.Unit
@@ -30,7 +38,9 @@ type decoder struct {
 	tables map[string]bool
 	loads  strings.Builder
 	fields strings.Builder
-	shifts map[string]string // shift expression -> member
+	shifts map[string]string     // shift expression -> member
+	from   string                // what loads are called on: "From::" where the kind of memory is the caller's choice
+	read   map[*model.Field]bool // fields in planes that are read
 }
 
 // unitName is the struct of a format's unit under a layout and a length.
@@ -48,11 +58,17 @@ func decode(f *model.Format, l model.WeightLayout, elems int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d := &decoder{Builder: &strings.Builder{}, u: u, name: unitName(f, l, elems), tables: map[string]bool{}, shifts: map[string]string{}}
+	d := &decoder{Builder: &strings.Builder{}, u: u, name: unitName(f, l, elems), tables: map[string]bool{}, shifts: map[string]string{}, read: map[*model.Field]bool{}}
+	if f.StoredAs(l) != nil || !f.InFile() {
+		d.from = "From::"
+	}
 	if u.Irregular == "" {
 		u.Irregular = d.classify()
 	}
 	fmt.Fprintf(d, "// %s, blocks of %d bytes (%s layout): a unit is %d elements, %d in a block.\n", f.Name, u.Place.BlockBytes, l, elems, u.Count)
+	if u.Irregular != "" && f.StoredAs(l) != nil {
+		return "", fmt.Errorf("%s cannot be read in layout %s: %s", f.Name, l, u.Irregular)
+	}
 	if u.Irregular != "" {
 		fmt.Fprintf(d, "// Decoded element by element: %s.\n", u.Irregular)
 		if err := d.irregular(); err != nil {
@@ -202,11 +218,16 @@ func (d *decoder) regular() {
 	for _, s := range u.Format.Sums {
 		d.product([]*model.Code{s.Code})
 	}
+	stored := u.Format.InFile() && d.from != ""
+	var dot string
+	if stored {
+		dot = d.dot(scale, minus, bias)
+	}
 	d.tableTexts()
 	fmt.Fprintf(d, "struct %s {\n%s", d.name, d.fields.String())
 	d.constants(groups)
 	fmt.Fprintf(d, "};\n")
-	fmt.Fprintf(d, "MINFER_DEVICE void unit_load(%s& r, const uint8_t* blk, int p) {\n%s}\n", d.name, d.loads.String())
+	d.loader()
 	fmt.Fprintf(d, "MINFER_DEVICE uint32_t unit_codes(const %s& r, int i) {\n%s}\n", d.name, body.String())
 	if !d.u.Format.InFile() {
 		return
@@ -216,7 +237,47 @@ func (d *decoder) regular() {
 	d.accessor("unit_offset", minus, "0.0f")
 	d.accessor("unit_bias", bias, "0.0f")
 	d.accumulate(groups, scale, minus, bias)
+	d.WriteString(dot)
 }
+
+// loader writes the functions that load a unit.
+func (d *decoder) loader() {
+	switch {
+	case !d.u.Format.InFile():
+		fmt.Fprintf(d, "template <typename From = FromGlobal> MINFER_DEVICE void unit_load(%s& r, const uint8_t* blk, int p) {\n%s}\n", d.name, d.loads.String())
+		return
+	case d.from == "":
+		fmt.Fprintf(d, "MINFER_DEVICE void unit_load(%s& r, const uint8_t* blk, int p) {\n%s}\n", d.name, d.loads.String())
+	default:
+		fmt.Fprintf(d, "template <typename From> MINFER_DEVICE void unit_fetch(%s& r, const uint8_t* row, int blocks, int b, int p) {\n", d.name)
+		if !d.u.Place.Planes {
+			fmt.Fprintf(d, "  const uint8_t* blk = row + %d * b;\n", d.u.Place.BlockBytes)
+		}
+		for _, x := range d.u.Place.Fields() {
+			if d.read[x] {
+				fmt.Fprintf(d, "  const uint8_t* %s = row", planeName(x))
+				if at := d.u.Place.At[x]; at > 0 {
+					fmt.Fprintf(d, " + %d * blocks", at)
+				}
+				fmt.Fprintf(d, " + %d * b;\n", x.Bits()/8)
+			}
+		}
+		fmt.Fprintf(d, "%s}\n", d.loads.String())
+	}
+	unitAt(d, d.name, d.from != "")
+}
+
+// unitAt writes the access to a unit of a row that every layout has.
+func unitAt(b io.Writer, name string, stored bool) {
+	load := fmt.Sprintf("unit_load(r, row + (size_t)(u / %s::per_block) * %s::block_bytes, u %% %s::per_block)", name, name, name)
+	if stored {
+		load = fmt.Sprintf("unit_fetch<FromGlobal>(r, row, cols / %s::block_elems, u / %s::per_block, u %% %s::per_block)", name, name, name)
+	}
+	fmt.Fprintf(b, "MINFER_DEVICE void unit_at(%s& r, const uint8_t* row, int cols, int u) { %s; }\n", name, load)
+}
+
+// planeName is the local that points to a block's part of a plane.
+func planeName(x *model.Field) string { return "in_" + x.Name }
 
 func (d *decoder) constants(groups int) {
 	flag := func(b bool) int {
@@ -228,7 +289,19 @@ func (d *decoder) constants(groups int) {
 	v := d.u.Value
 	fmt.Fprintf(d, "  static constexpr int elems = %d, per_block = %d, block_elems = %d, block_bytes = %d, group = %d, groups = %d, add = %d;\n",
 		d.u.Elems, d.u.Count, d.u.Format.Elems, d.u.Place.BlockBytes, d.group, groups, d.add)
+	if d.u.Format.InFile() {
+		rowBytes(d, d.u.Place.Planes)
+	}
 	fmt.Fprintf(d, "  static constexpr bool has_offset = %d, has_bias = %d, unsigned_codes = %d;\n", flag(len(v.Minus)+len(v.Plus) > 0), flag(len(v.Bias) > 0), flag(d.unsignedCodes()))
+}
+
+// rowBytes writes the member that sizes a row.
+func rowBytes(b io.Writer, planes bool) {
+	e := "(size_t)(cols / block_elems) * block_bytes"
+	if planes {
+		e = fmt.Sprintf("(%s + %d) / %d * %d", e, model.RowAlignBytes-1, model.RowAlignBytes, model.RowAlignBytes)
+	}
+	fmt.Fprintf(b, "  MINFER_DEVICE size_t row_bytes(int cols) { return %s; }\n", e)
 }
 
 // unsignedCodes reports whether a code byte can pass 127 and means it.
@@ -320,11 +393,7 @@ func (d *decoder) bytes(b *strings.Builder, c *model.Code, p lower.Plane, n int)
 
 // wordLoads loads each distinct word, with the widest loads that the alignment allows.
 func (d *decoder) wordLoads(member string, p lower.Plane, words []int) {
-	field := d.u.Place.At[p.Plane.Field]
-	align := d.u.Place.AlignBytes
-	for _, s := range append(slices.Clone(p.Byte.Stride), field+p.Byte.Base) {
-		align = gcd(align, s)
-	}
+	field, align := p.Plane.Field, d.align(p)
 	for i := 0; i < len(words); {
 		run := 1
 		for i+run < len(words) && words[i+run] == words[i]+4*run {
@@ -334,26 +403,41 @@ func (d *decoder) wordLoads(member string, p lower.Plane, words []int) {
 		for width > 4 && (run*4 < width || gcd(align, words[i])%width != 0) {
 			width /= 2
 		}
-		at := d.address(field+p.Byte.Base+words[i], p.Byte)
+		at := d.address(field, p.Byte.Base+words[i], p.Byte)
 		switch a := gcd(align, words[i]); {
 		case width == 16:
-			fmt.Fprintf(&d.loads, "  put16(r.%s + %d, load16(%s));\n", member, i, at)
+			fmt.Fprintf(&d.loads, "  put16(r.%s + %d, %sload16(%s));\n", member, i, d.from, at)
 		case width == 8:
-			fmt.Fprintf(&d.loads, "  put8(r.%s + %d, load8(%s));\n", member, i, at)
+			fmt.Fprintf(&d.loads, "  put8(r.%s + %d, %sload8(%s));\n", member, i, d.from, at)
 		case a%4 == 0:
-			fmt.Fprintf(&d.loads, "  r.%s[%d] = load4(%s);\n", member, i, at)
+			fmt.Fprintf(&d.loads, "  r.%s[%d] = %sload4(%s);\n", member, i, d.from, at)
 		case a%2 == 0:
-			fmt.Fprintf(&d.loads, "  r.%s[%d] = load4_by2(%s);\n", member, i, at)
+			fmt.Fprintf(&d.loads, "  r.%s[%d] = %sload4_by2(%s);\n", member, i, d.from, at)
 		default:
-			fmt.Fprintf(&d.loads, "  r.%s[%d] = load4_by1(%s);\n", member, i, at)
+			fmt.Fprintf(&d.loads, "  r.%s[%d] = %sload4_by1(%s);\n", member, i, d.from, at)
 		}
 		i += width / 4
 	}
 }
 
-// address is blk plus a constant and the unit's part.
-func (d *decoder) address(base int, a layout.Affine) string {
+// align is the power of two, at most 16, that divides the address of a plane's first byte for every unit of every block.
+func (d *decoder) align(p lower.Plane) int {
+	align := d.u.Place.FieldAlignBytes(p.Plane.Field, p.Byte.Base)
+	for _, s := range p.Byte.Stride {
+		align = gcd(align, s)
+	}
+	return align
+}
+
+// address is where the field begins plus a constant and the unit's part.
+func (d *decoder) address(x *model.Field, base int, a layout.Affine) string {
 	e := "blk"
+	if d.u.Place.Planes {
+		e = planeName(x)
+		d.read[x] = true
+	} else {
+		base += d.u.Place.At[x]
+	}
 	if base != 0 {
 		e += fmt.Sprintf(" + %d", base)
 	}
@@ -513,11 +597,7 @@ func (d *decoder) items(b *strings.Builder, c *model.Code, p lower.Plane, n, ste
 	member := memberName(c, p)
 	offsets := distinct(p.At)
 	kind := map[int]string{8: "uint8_t", 16: "uint16_t", 32: "uint32_t"}[p.Item]
-	field := d.u.Place.At[p.Plane.Field]
-	align := d.u.Place.AlignBytes
-	for _, s := range append(slices.Clone(p.Byte.Stride), field+p.Byte.Base) {
-		align = gcd(align, s)
-	}
+	field, align := p.Plane.Field, d.align(p)
 	// Four or more neighbouring bytes are one word.
 	if p.Item == 8 && len(offsets) >= 4 && len(offsets)%4 == 0 && offsets[len(offsets)-1] == len(offsets)-1 {
 		words := make([]int, len(offsets)/4)
@@ -534,7 +614,7 @@ func (d *decoder) items(b *strings.Builder, c *model.Code, p lower.Plane, n, ste
 	}
 	fmt.Fprintf(&d.fields, "  %s %s[%d];\n", kind, member, len(offsets))
 	for i, o := range offsets {
-		fmt.Fprintf(&d.loads, "  r.%s[%d] = %s;\n", member, i, itemLoad(p.Item, gcd(align, o), d.address(field+p.Byte.Base+o, p.Byte)))
+		fmt.Fprintf(&d.loads, "  r.%s[%d] = %s;\n", member, i, d.itemLoad(p.Item, gcd(align, o), d.address(field, p.Byte.Base+o, p.Byte)))
 	}
 	index := make([]int, n)
 	for i := range index {
@@ -544,20 +624,20 @@ func (d *decoder) items(b *strings.Builder, c *model.Code, p lower.Plane, n, ste
 }
 
 // itemLoad is the load of an item with the alignment that is there.
-func itemLoad(bits, align int, at string) string {
+func (d *decoder) itemLoad(bits, align int, at string) string {
 	switch {
 	case bits == 8:
-		return "load1(" + at + ")"
+		return d.from + "load1(" + at + ")"
 	case bits == 16 && align%2 == 0:
-		return "load2(" + at + ")"
+		return d.from + "load2(" + at + ")"
 	case bits == 16:
-		return fmt.Sprintf("(uint16_t)(load1(%s) | load1(%s + 1) << 8)", at, at)
+		return fmt.Sprintf("(uint16_t)(%[1]sload1(%[2]s) | %[1]sload1(%[2]s + 1) << 8)", d.from, at)
 	case align%4 == 0:
-		return "load4(" + at + ")"
+		return d.from + "load4(" + at + ")"
 	case align%2 == 0:
-		return "load4_by2(" + at + ")"
+		return d.from + "load4_by2(" + at + ")"
 	}
-	return "load4_by1(" + at + ")"
+	return d.from + "load4_by1(" + at + ")"
 }
 
 // word is the raw word of a code that a group of elements shares, for the instance of quad i (quad) or group i.
@@ -728,12 +808,7 @@ func (d *decoder) groupWords(b *strings.Builder, c *model.Code, n int) []string 
 			if p.Plane.Code != nil {
 				panic("BUG: a scale that reads another code")
 			}
-			field := d.u.Place.At[p.Plane.Field]
-			align := d.u.Place.AlignBytes
-			for _, s := range append(slices.Clone(p.Byte.Stride), field+p.Byte.Base) {
-				align = gcd(align, s)
-			}
-			e := itemLoad(p.Item, gcd(align, p.At[i]), d.address(field+p.Byte.Base+p.At[i], p.Byte))
+			e := d.itemLoad(p.Item, gcd(d.align(p), p.At[i]), d.address(p.Plane.Field, p.Byte.Base+p.At[i], p.Byte))
 			shift := unitTerms(d.u.Shape, p.Shift.Stride)
 			if k := p.Shift.Base + p.ShiftAt[i]; k != 0 && shift != "" {
 				shift = fmt.Sprintf("%d + %s", k, shift)

@@ -23,6 +23,7 @@ func (d *decoder) irregular() error {
 	d.constants(d.u.Elems / lower.Quad)
 	d.WriteString("};\n")
 	fmt.Fprintf(d, "MINFER_DEVICE void unit_load(%s& r, const uint8_t* blk, int p) {\n  r.blk = blk;\n  r.first = p * %d;\n}\n", d.name, d.u.Elems)
+	unitAt(d, d.name, false)
 	fmt.Fprintf(d, "MINFER_DEVICE int %s_weight(const uint8_t* blk, int e) {\n", d.name)
 	if err := d.bySegment(func(s int, seg *model.Segment) (string, error) {
 		var parts []string

@@ -27,11 +27,13 @@ func plain(f *model.Format, elems int) (string, error) {
 struct %[3]s {
   alignas(16) %[4]s w[%[2]d];
   static constexpr int elems = %[2]d, per_block = 1, block_elems = %[2]d, block_bytes = %[5]d;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)cols * %[8]d; }
 };
 MINFER_DEVICE void unit_load(%[3]s& r, const uint8_t* blk, int p) {
   MINFER_UNROLL
   for (int k = 0; k < %[6]d; k++) put16(reinterpret_cast<uint32_t*>(r.w) + 4 * k, load16(blk + %[5]d * p + 16 * k));
 }
+MINFER_DEVICE void unit_at(%[3]s& r, const uint8_t* row, int cols, int u) { unit_load(r, row + (size_t)u * %[3]s::block_bytes, 0); }
 MINFER_DEVICE float unit_value(const %[3]s& r, int e) { return %[7]s; }
-`, f.Name, elems, name, word, bytes, bytes/16, fmt.Sprintf(read, "e")), nil
+`, f.Name, elems, name, word, bytes, bytes/16, fmt.Sprintf(read, "e"), f.Bytes), nil
 }

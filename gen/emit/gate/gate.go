@@ -4,6 +4,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 			files = append(files, file)
 		}
 	}
+	slices.SortStableFunc(entries, func(a, b instance) int { return cmp.Compare(a.rank(), b.rank()) })
 	table, err := emitTable(c, entries)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,14 @@ type instance struct {
 	fam *model.Family
 	f   *model.Format
 	dev *model.Device
+}
+
+// rank orders the gates: by family, one that comes over another right before it.
+func (in instance) rank() string {
+	if in.fam.Over != "" {
+		return in.fam.Over
+	}
+	return in.fam.Name + " "
 }
 
 // name is the Go name of the instance, "MatvecQ8Q6K".
@@ -151,6 +161,9 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 				c.Commentf("%s: %s: %s.", t.Source, t.Dim, t.Chain)
 				c.Id(name + t.Name() + "Fixed").Op("=").Lit(int(t.Fixed))
 				c.Id(name + t.Name() + "Per").Op("=").Lit(int(t.Per))
+				if t.Least > 0 {
+					c.Id(name + t.Name() + "Least").Op("=").Lit(int(t.Least))
+				}
 			default:
 				c.Commentf("%s: %s.", t.Source, t.Chain)
 				c.Id(name + t.Name()).Op("=").Add(value(t))
@@ -169,6 +182,7 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 		jen.Id("Switch"):    jen.Lit(v.SwitchFor(in.f)),
 		jen.Id("SameBits"):  stringList(v.SameBits),
 		jen.Id("Args"):      jen.Id(argsName(in.fam)),
+		jen.Id("Awaits"):    jen.Lit(in.fam.Awaits),
 		jen.Id("Bounds"): jen.Index().Qual(kernelPath, "Bound").ValuesFunc(func(b *jen.Group) {
 			for _, t := range terms {
 				b.Line().Add(boundLiteral(name, t))
@@ -176,7 +190,7 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			b.Line()
 		}),
 		jen.Id("Grid"):   jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Index(jen.Lit(3)).Uint32().Block(jen.Return(jen.Index(jen.Lit(3)).Uint32().ValuesFunc(in.grid(geo)))),
-		jen.Id("Shared"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Uint32().Block(jen.Return(in.shared(name, v, geo))),
+		jen.Id("Shared"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Uint32().Block(jen.Return(in.shared(name, terms))),
 	})
 	g.Func().Id("refuse"+upper(name)).Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Int().Block(
 		jen.Switch().BlockFunc(func(s *jen.Group) {
@@ -252,6 +266,9 @@ func boundLiteral(name string, t bound.Term) jen.Code {
 		parts = append(parts, key("Layout").Lit(string(t.Layout)), key("Value").Id(name+t.Name()))
 	case bound.Shared:
 		parts = append(parts, key("Elems").Lit(int(t.Elems)), key("Value").Id(name+t.Name()+"Fixed"), key("Per").Id(name+t.Name()+"Per"))
+		if t.Least > 0 {
+			parts = append(parts, key("Least").Id(name+t.Name()+"Least"))
+		}
 	default:
 		parts = append(parts, key("Value").Id(name+t.Name()))
 	}
@@ -271,7 +288,7 @@ func broken(name string, t bound.Term) jen.Code {
 	case bound.Arch:
 		return jen.Id("q").Dot("Arch").Op("<").Add(limit)
 	case bound.Shared:
-		return jen.Id(name + t.Name() + "Fixed").Op("+").Id(name + t.Name() + "Per").Op("*").Add(ceilDiv(field, t.Elems)).Op(">").Id("q").Dot("SharedBytes")
+		return sharedBytes(name, t).Op(">").Id("q").Dot("SharedBytes")
 	}
 	return jen.Id("q").Dot("Weights").Op("!=").Lit(string(t.Layout))
 }
@@ -334,13 +351,23 @@ func (in instance) grid(geo *layout.Geometry) func(*jen.Group) {
 	}
 }
 
-func (in instance) shared(name string, v *model.Variant, geo *layout.Geometry) jen.Code {
-	if v.Shared.PerBytes == 0 {
-		return jen.Lit(0)
+// shared is the dynamic shared memory of a launch.
+func (in instance) shared(name string, terms []bound.Term) jen.Code {
+	for _, t := range terms {
+		if t.Kind == bound.Shared {
+			return jen.Uint32().Call(sharedBytes(name, t))
+		}
 	}
-	d := geo.Axis(v.Shared.Axis)
-	field := jen.Id("q").Dot(dim(in.fam.Dims[v.Shared.Axis]))
-	return jen.Uint32().Call(jen.Id(name + "SharedBytesFixed").Op("+").Id(name + "SharedBytesPer").Op("*").Add(ceilDiv(field, int64(d.Elems))))
+	return jen.Lit(0)
+}
+
+// sharedBytes is what a Shared term asks for.
+func sharedBytes(name string, t bound.Term) *jen.Statement {
+	bytes := jen.Id(name + t.Name() + "Fixed").Op("+").Id(name + t.Name() + "Per").Op("*").Add(ceilDiv(jen.Id("q").Dot(dim(t.Dim)), t.Elems))
+	if t.Least == 0 {
+		return bytes
+	}
+	return jen.Id("max").Call(jen.Id(name+t.Name()+"Least"), bytes)
 }
 
 // emitTable writes the list of all gates and of the switches.
@@ -361,7 +388,7 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 			v.Line()
 		})
 	}
-	g.Comment("All lists the gates by op, family and format.")
+	g.Comment("All lists the gates by family and format; of families that serve the same op in the same class, the one to be asked first\n// comes first.")
 	g.Var().Id("All").Op("=").Index().Op("*").Qual(kernelPath, "Entry").ValuesFunc(func(v *jen.Group) {
 		for _, in := range all {
 			v.Line().Op("&").Id(in.name())

@@ -2,6 +2,38 @@
 #pragma once
 #include "minfer.cuh"
 
+// Where a decoder loads from: memory that nobody writes during the launch, memory that a predecessor may have written while this
+// kernel was already there, shared memory.
+struct FromGlobal {
+  MINFER_DEVICE uint8_t load1(const void* p) { return ::load1(p); }
+  MINFER_DEVICE uint16_t load2(const void* p) { return ::load2(p); }
+  MINFER_DEVICE uint32_t load4(const void* p) { return ::load4(p); }
+  MINFER_DEVICE uint2 load8(const void* p) { return ::load8(p); }
+  MINFER_DEVICE uint4 load16(const void* p) { return ::load16(p); }
+  MINFER_DEVICE uint32_t load4_by2(const void* p) { return ::load4_by2(p); }
+  MINFER_DEVICE uint32_t load4_by1(const void* p) { return ::load4_by1(p); }
+};
+struct FromFresh {
+  MINFER_DEVICE uint16_t load2(const uint8_t* p) {
+    const unsigned odd = (unsigned)(reinterpret_cast<uintptr_t>(p) & 2u);
+    return (uint16_t)(::fresh4(p - odd) >> (8 * odd));
+  }
+  MINFER_DEVICE uint32_t load4(const void* p) { return ::fresh4(p); }
+  MINFER_DEVICE uint2 load8(const void* p) { return ::fresh8(p); }
+  MINFER_DEVICE uint4 load16(const void* p) { return ::fresh16(p); }
+};
+struct FromShared {
+  MINFER_DEVICE uint8_t load1(const void* p) { return ::shared1(p); }
+  MINFER_DEVICE uint16_t load2(const void* p) { return ::shared2(p); }
+  MINFER_DEVICE uint32_t load4(const void* p) { return ::shared4(p); }
+  MINFER_DEVICE uint2 load8(const void* p) { return ::shared8(p); }
+  MINFER_DEVICE uint4 load16(const void* p) { return ::shared16(p); }
+  MINFER_DEVICE uint32_t load4_by2(const uint8_t* p) { return (uint32_t)::shared2(p) | (uint32_t)::shared2(p + 2) << 16; }
+  MINFER_DEVICE uint32_t load4_by1(const uint8_t* p) {
+    return (uint32_t)::shared1(p) | (uint32_t)::shared1(p + 1) << 8 | (uint32_t)::shared1(p + 2) << 16 | (uint32_t)::shared1(p + 3) << 24;
+  }
+};
+
 MINFER_DEVICE void put16(uint32_t* w, uint4 v) { w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w; }
 MINFER_DEVICE void put8(uint32_t* w, uint2 v) { w[0] = v.x, w[1] = v.y; }
 

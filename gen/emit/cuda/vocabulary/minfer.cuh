@@ -26,7 +26,7 @@
 //   stream16(p)                                               load16 that does not stay in L1: for data read once
 //   fresh4 fresh8 fresh16 (p)                                 loads from L2: for data that this launch's other blocks, or an
 //                                                             overlapped predecessor, have written
-//   shared4 shared8 shared16 (p)                              loads of that width from shared memory
+//   shared1 shared2 shared4 shared8 shared16 (p)              loads of that width from shared memory
 //   store8(p, uint2), store16(p, uint4)                       stores of that width, global or shared; plain stores otherwise
 //
 // Arithmetic
@@ -170,6 +170,8 @@ template <typename T> MINFER_DEVICE T minfer_load_shared(const void* p) {
   __builtin_assume(__isShared(p));
   return *static_cast<const T*>(p);
 }
+MINFER_DEVICE uint8_t shared1(const void* p) { return minfer_load_shared<uint8_t>(p); }
+MINFER_DEVICE uint16_t shared2(const void* p) { return minfer_load_shared<uint16_t>(p); }
 MINFER_DEVICE uint32_t shared4(const void* p) { return minfer_load_shared<uint32_t>(p); }
 MINFER_DEVICE uint2 shared8(const void* p) { return minfer_load_shared<uint2>(p); }
 MINFER_DEVICE uint4 shared16(const void* p) { return minfer_load_shared<uint4>(p); }

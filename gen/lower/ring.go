@@ -1,0 +1,62 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/minfer/minfer/gen/model"
+)
+
+// Ring is the shared memory of a block that streams rows of a format: two barriers for each stage, then Stages of Rows rows, then Sums
+// partial sums for each row of each stage.
+type Ring struct {
+	Stages, Rows, Sums int
+	// The bytes that a block asks for are max(Least, Fixed + Per * blocks of a row). Fixed has room for the most padding of a row.
+	Least, Fixed, Per int
+	Chain             string
+}
+
+// barrierBytes is the two barriers of a stage.
+const barrierBytes = 16
+
+// RingOf sizes the ring of a variant for a format: as many stages as fit the room at the widest row that the digits cover.
+func RingOf(v *model.Variant, f *model.Format) Ring {
+	s := v.Shared.Ring
+	r := Ring{Rows: 1, Least: s.LeastBytes}
+	radix := map[string]int{}
+	for _, d := range v.Digits {
+		radix[d.Name] = d.Radix
+	}
+	for _, name := range s.Rows {
+		r.Rows *= radix[name]
+	}
+	r.Sums = radix[s.Sums] | 1
+	place := Place(f, v.Weights)
+	padding := 0
+	if place.Planes {
+		padding = model.RowAlignBytes - gcd(model.RowAlignBytes, place.BlockBytes)
+	}
+	geo, widest := v.Geometry(f), 0
+	for i := range geo.Axes {
+		if d := &geo.Axes[i]; d.Axis == "unit" {
+			c, _ := geo.Ceiling(d)
+			widest = c * d.Elems / f.Elems
+		}
+	}
+	stage := r.Rows*padding + r.Rows*r.Sums*4 + barrierBytes // beside what a block of the row takes
+	r.Stages = s.MaxStages
+	for r.Stages > 1 && r.Stages*(stage+r.Rows*place.BlockBytes*widest) > s.RoomBytes {
+		r.Stages--
+	}
+	r.Per = r.Stages * r.Rows * place.BlockBytes
+	r.Fixed = r.Stages * stage
+	r.Chain = fmt.Sprintf("%d stages of %d rows of %d bytes a block, each row with up to %d bytes of padding and %d partial sums, each stage with two barriers", r.Stages, r.Rows, place.BlockBytes, padding, r.Sums)
+	if r.Least > 0 {
+		r.Chain += fmt.Sprintf("; at least %d, so that no two blocks share a multiprocessor", r.Least)
+	}
+	return r
+}
+
+// Bytes is what a block asks for when a row has a number of blocks.
+func (r Ring) Bytes(blocks int64) int64 {
+	return max(int64(r.Least), int64(r.Fixed)+int64(r.Per)*blocks)
+}
