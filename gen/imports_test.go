@@ -20,9 +20,9 @@ func TestImports(t *testing.T) {
 		{"./gen/...", []string{module + "generated", module + "runtime", module + "cmd"}},
 		{"./cmd/minfer-gen", []string{module + "generated", module + "runtime"}},
 		{"./specs", []string{module + "gen", module + "generated", module + "runtime", module + "cmd"}},
-		{"./generated/...", []string{module + "gen/", module + "cmd", module + "specs", "github.com/goccy/", "github.com/dave/", "github.com/Masterminds/"}},
+		{"./generated/...", []string{module + "gen/", module + "cmd", module + "specs", "github.com/goccy/", "github.com/dave/", "github.com/mmcloughlin/", "github.com/Masterminds/"}},
 		{"./generated/format", []string{module + "runtime", module + "generated/cpu"}},
-		{"./runtime/...", []string{module + "gen/", module + "cmd", module + "specs", "github.com/goccy/", "github.com/dave/"}},
+		{"./runtime/...", []string{module + "gen/", module + "cmd", module + "specs", "github.com/goccy/", "github.com/dave/", "github.com/mmcloughlin/"}},
 	}
 	for _, rule := range rules {
 		t.Run(rule.packages, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/minfer/minfer/gen/emit/report"
 	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/emit/shape"
+	"github.com/minfer/minfer/gen/emit/vec"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/gen/output"
@@ -28,6 +29,7 @@ import (
 var emitters = []emit.Emitter{
 	format.Emitter{},  // generated/format: ids, sizes and block types
 	cpu.Emitter{},     // generated/cpu: kernels in portable Go
+	vec.Emitter{},     // generated/vec: vector assembly of what runs beside products with weights
 	cuda.Emitter{},    // generated/cuda: GPU kernels and the headers that they include
 	gate.Emitter{},    // generated/gate: which kernel may run a shape
 	conform.Emitter{}, // generated/cpu, generated/conform: the tests of the kernels

@@ -1,0 +1,23 @@
+package vec
+
+import (
+	"unsafe"
+
+	"github.com/minfer/minfer/generated/vec"
+	"github.com/minfer/minfer/runtime/cpufeature"
+)
+
+func asmFor(l cpufeature.Level) *vec.Kernels {
+	switch l {
+	case cpufeature.AVX2:
+		return &vec.AVX2
+	case cpufeature.AVX512:
+		return &vec.AVX512
+	}
+	return nil
+}
+
+// Pause waits for n of the CPU's pauses, for loops that wait for another thread.
+func Pause(n int) { vec.Pause(n) }
+
+func bytesOf[T any](x []T) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

@@ -1,0 +1,15 @@
+//go:build !amd64
+
+package vec
+
+import (
+	"github.com/minfer/minfer/generated/vec"
+	"github.com/minfer/minfer/runtime/cpufeature"
+)
+
+func asmFor(cpufeature.Level) *vec.Kernels { return nil }
+
+// Pause waits for n of the CPU's pauses, for loops that wait for another thread.
+func Pause(int) {}
+
+func bytesOf[T any]([]T) *byte { panic("BUG: no assembly on this architecture") }
