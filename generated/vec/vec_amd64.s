@@ -939,7 +939,7 @@ DATA packed<>+60(SB)/4, $0x00000007
 GLOBL packed<>(SB), RODATA|NOPTR, $64
 
 // func softmaxAVX2(x *float32, n int, before float32) (greatest float32, sum float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX, AVX2
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -961,7 +961,7 @@ loop12:
 	VMAXPS       X0, X1, X1
 	VPSHUFD      $0xb1, X1, X0
 	VMAXPS       X0, X1, X1
-	MOVSS        X1, greatest+24(FP)
+	VMOVSS       X1, greatest+24(FP)
 	VBROADCASTSS X1, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -1055,7 +1055,7 @@ loop13:
 	VADDPS       X0, X1, X1
 	VPSHUFD      $0xb1, X1, X0
 	VADDPS       X0, X1, X1
-	MOVSS        X1, sum+28(FP)
+	VMOVSS       X1, sum+28(FP)
 	VZEROUPPER
 	RET
 
@@ -3169,7 +3169,7 @@ loop60:
 	RET
 
 // func softmaxAVX512(x *float32, n int, before float32) (greatest float32, sum float32)
-// Requires: AVX, AVX512F, SSE
+// Requires: AVX, AVX512F
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-32
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -3191,7 +3191,7 @@ loop61:
 	VMAXPS        X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VMAXPS        X1, X0, X0
-	MOVSS         X0, greatest+24(FP)
+	VMOVSS        X0, greatest+24(FP)
 	VBROADCASTSS  X0, Z0
 	VPXORD        Z2, Z2, Z2
 	SHRQ          $0x04, CX
@@ -3246,7 +3246,7 @@ loop62:
 	VADDPS        X0, X1, X1
 	VPSHUFD       $0xb1, X1, X0
 	VADDPS        X0, X1, X1
-	MOVSS         X1, sum+28(FP)
+	VMOVSS        X1, sum+28(FP)
 	VZEROUPPER
 	RET
 

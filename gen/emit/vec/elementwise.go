@@ -306,7 +306,7 @@ func (w *writer) softmax() {
 		}
 	})
 	m := w.fold(greatest, func(a, b, dst operand.Op) { w.VMAXPS(a, b, dst) })
-	w.Store(m, w.ReturnIndex(0))
+	w.storeFloat(m, 0)
 	w.VBROADCASTSS(m, greatest)
 	sums := make([]reg.VecVirtual, w.parts())
 	for p := range sums {
@@ -327,6 +327,6 @@ func (w *writer) softmax() {
 		w.VADDPS(sums[0], sums[1], sums[0])
 	}
 	s := w.fold(sums[0], func(a, b, dst operand.Op) { w.VADDPS(a, b, dst) })
-	w.Store(s, w.ReturnIndex(1))
+	w.storeFloat(s, 1)
 	w.end()
 }

@@ -315,3 +315,12 @@ func (w *writer) storeGreatest(v reg.VecVirtual) {
 	w.VMOVD(x, r)
 	w.Store(r, w.ReturnIndex(0))
 }
+
+// storeFloat returns a float32. The move is VEX-encoded: mixing in SSE instructions is slow while upper halves are in use.
+func (w *writer) storeFloat(v reg.VecVirtual, result int) {
+	r, err := w.ReturnIndex(result).Resolve()
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	w.VMOVSS(v, r.Addr)
+}
