@@ -40,7 +40,7 @@ samples, after one that does not count. With lists, the first of -p goes with th
 first of -n, and so on, at each depth.`,
 		Example: `  minfer-run bench                                      the demo model
   minfer-run bench -m model.gguf -p 512 -n 128
-  minfer-run bench -m model.gguf -p 512,1024 -n 0 -d 0,4096 -o json > figures.json`,
+  minfer-run bench -m model.gguf -p 512,1024 -n 0 -d 0,4096 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), o) },
 	}
 	f := a.flags(cmd)

@@ -32,7 +32,7 @@ func (a *app) rootHelp(w io.Writer, root *cobra.Command) {
 		}
 	}
 	fmt.Fprintf(w, "\nFlags:\n")
-	fmt.Fprintf(w, "  %-*s%s\n", nameWidth, "-h, --help", "this; minfer-run VERB --help has the flags of a verb")
+	fmt.Fprintf(w, "  %-*s%s\n", nameWidth, "-h, --help", "this; the flags of a verb: minfer-run VERB --help")
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" {
 			fmt.Fprintf(w, "  %-*s%s\n", nameWidth, "--"+f.Name, f.Usage)

@@ -20,8 +20,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "minfer-run",
 		Short: "Run GGUF models on kernels generated from specs",
-		Example: `  minfer-run -p "What is the capital of France?"     ask the demo model, which is built in
-  minfer-run -m model.gguf -p "Tell me a story"      ask another model
+		Example: `  minfer-run -p "What is the capital of France?"     the demo model, built in
+  minfer-run -m model.gguf -p "Tell me a story"      another model
   minfer-run -m model.gguf --raw -p "Once upon" -n 32
   minfer-run bench -m model.gguf                     measure it
   minfer-run inspect model.gguf                      look inside`,
@@ -41,8 +41,8 @@ func (a *app) root() *cobra.Command {
 	}
 	root.Flags().SortFlags = false
 	root.Flags().BoolVar(&showVersion, "version", false, "version, build and devices")
-	root.Flags().BoolVar(&devices, "list-devices", false, "devices of this build, for --device")
-	root.Flags().BoolVar(&switches, "list-switches", false, "environment variables that turn kernel variants off")
+	root.Flags().BoolVar(&devices, "list-devices", false, "devices of this build")
+	root.Flags().BoolVar(&switches, "list-switches", false, "variables that turn kernels off")
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

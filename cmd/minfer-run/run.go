@@ -63,7 +63,7 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Generate text (also without a verb)",
 		Long: `Generate text. The prompt goes through the model's chat template, unless --raw.
 The text alone goes to stdout, as it comes; timings and warnings go to stderr.`,
-		Example: `  minfer-run -p "What is the capital of France?"          the demo model, built in
+		Example: `  minfer-run -p "What is the capital of France?"     the demo model, built in
   minfer-run -m model.gguf -p "Tell me a story" -n 200
   minfer-run -m model.gguf -f notes.txt -sys "Summarize in one sentence."
   echo "What is 7 plus 5?" | minfer-run

@@ -1,0 +1,52 @@
+# make check is what a change must pass; it needs Go alone. See also .ci/run.
+
+FUZZTIME ?= 1m
+
+.PHONY: check generated fmt vet test cross generate regenerate golden fuzz bench
+
+check: generated fmt vet test cross
+
+# generated/ is what the specs make of it.
+generated:
+	go run ./cmd/minfer-gen check
+
+fmt:
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt-clean:"; echo "$$files"; exit 1; }
+
+vet:
+	go vet ./...
+
+test:
+	go test ./...
+
+# Systems that are not this one: they build, and their tests compile.
+cross:
+	GOOS=windows GOARCH=amd64 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	GOOS=linux GOARCH=arm64 go vet ./...
+
+generate:
+	go generate ./...
+
+# Deleting generated/ and generating brings it back, byte for byte.
+regenerate:
+	rm -rf generated
+	go generate ./...
+	git diff --exit-code --stat -- generated
+
+# Models with llama.cpp's logits, for the tests that compare with them. Needs cc, npm and the reference data beside this folder.
+golden:
+	../shared/oracle/make.sh .golden
+
+# Every fuzz target for FUZZTIME.
+fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for f in $$(grep -h '^func Fuzz' "$$dir"/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "$$dir $$f"; \
+			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
+		done; \
+	done
+
+bench:
+	go run ./cmd/minfer-run bench
+	go test -run '^$$' -bench . ./runtime/... ./generated/...
