@@ -12,7 +12,7 @@ func magnitudeAVX2(x *float32, n int) (greatest uint32)
 // sumSquaresAVX2 is Kernels.SumSquares.
 //
 //go:noescape
-func sumSquaresAVX2(lanes *[16]float64, x *float32, n int)
+func sumSquaresAVX2(x *float32, n int) (sum float64)
 
 // normAVX2 is Kernels.Norm.
 //
@@ -132,7 +132,7 @@ func magnitudeAVX512(x *float32, n int) (greatest uint32)
 // sumSquaresAVX512 is Kernels.SumSquares.
 //
 //go:noescape
-func sumSquaresAVX512(lanes *[16]float64, x *float32, n int)
+func sumSquaresAVX512(x *float32, n int) (sum float64)
 
 // normAVX512 is Kernels.Norm.
 //

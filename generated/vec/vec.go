@@ -10,8 +10,9 @@ package vec
 type Kernels struct {
 	// Magnitude is the greatest magnitude of n numbers.
 	Magnitude func(x *float32, n int) (greatest uint32)
-	// SumSquares sets lanes[l] to the sum of x[i]*x[i] over i of l mod 16, ascending.
-	SumSquares func(lanes *[16]float64, x *float32, n int)
+	// SumSquares is the sum of x[i]*x[i] in float64: lane l has those of l mod 16, ascending, and lanes that differ
+	// in 8, 4, 2, 1 are added in turn.
+	SumSquares func(x *float32, n int) (sum float64)
 	// Norm is y[i] = (x[i] * scale) * weight[i].
 	Norm func(y, x, weight *float32, scale float32, n int) (greatest uint32)
 	// Scale is y[i] = x[i]*scale + 0: no result is -0.

@@ -52,38 +52,41 @@ DATA magnitude<>+56(SB)/4, $0x7fffffff
 DATA magnitude<>+60(SB)/4, $0x7fffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $64
 
-// func sumSquaresAVX2(lanes *[16]float64, x *float32, n int)
+// func sumSquaresAVX2(x *float32, n int) (sum float64)
 // Requires: AVX, AVX2
 TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
-	MOVQ  lanes+0(FP), AX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ  x+8(FP), CX
-	MOVQ  n+16(FP), DX
-	SHRQ  $0x04, DX
+	MOVQ  x+0(FP), AX
+	MOVQ  n+8(FP), CX
+	SHRQ  $0x04, CX
 
 loop2:
-	VCVTPS2PD (CX), Y4
-	VMULPD    Y4, Y4, Y4
-	VADDPD    Y4, Y0, Y0
-	VCVTPS2PD 16(CX), Y4
-	VMULPD    Y4, Y4, Y4
-	VADDPD    Y4, Y1, Y1
-	VCVTPS2PD 32(CX), Y4
-	VMULPD    Y4, Y4, Y4
-	VADDPD    Y4, Y2, Y2
-	VCVTPS2PD 48(CX), Y4
-	VMULPD    Y4, Y4, Y4
-	VADDPD    Y4, Y3, Y3
-	ADDQ      $+64, CX
-	DECQ      DX
-	JNZ       loop2
-	VMOVUPD   Y0, (AX)
-	VMOVUPD   Y1, 32(AX)
-	VMOVUPD   Y2, 64(AX)
-	VMOVUPD   Y3, 96(AX)
+	VCVTPS2PD    (AX), Y4
+	VMULPD       Y4, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    16(AX), Y4
+	VMULPD       Y4, Y4, Y4
+	VADDPD       Y4, Y1, Y1
+	VCVTPS2PD    32(AX), Y4
+	VMULPD       Y4, Y4, Y4
+	VADDPD       Y4, Y2, Y2
+	VCVTPS2PD    48(AX), Y4
+	VMULPD       Y4, Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $+64, AX
+	DECQ         CX
+	JNZ          loop2
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDPD       X0, X1, X1
+	VMOVSD       X1, sum+16(FP)
 	VZEROUPPER
 	RET
 
@@ -2767,28 +2770,33 @@ loop50:
 	VZEROUPPER
 	RET
 
-// func sumSquaresAVX512(lanes *[16]float64, x *float32, n int)
+// func sumSquaresAVX512(x *float32, n int) (sum float64)
 // Requires: AVX, AVX512F
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
-	MOVQ   lanes+0(FP), AX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   x+8(FP), CX
-	MOVQ   n+16(FP), DX
-	SHRQ   $0x04, DX
+	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
+	SHRQ   $0x04, CX
 
 loop51:
-	VCVTPS2PD (CX), Z2
-	VMULPD    Z2, Z2, Z2
-	VADDPD    Z2, Z0, Z0
-	VCVTPS2PD 32(CX), Z2
-	VMULPD    Z2, Z2, Z2
-	VADDPD    Z2, Z1, Z1
-	ADDQ      $+64, CX
-	DECQ      DX
-	JNZ       loop51
-	VMOVUPD   Z0, (AX)
-	VMOVUPD   Z1, 64(AX)
+	VCVTPS2PD     (AX), Z2
+	VMULPD        Z2, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VCVTPS2PD     32(AX), Z2
+	VMULPD        Z2, Z2, Z2
+	VADDPD        Z2, Z1, Z1
+	ADDQ          $+64, AX
+	DECQ          CX
+	JNZ           loop51
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X0, X1, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDPD        X1, X0, X0
+	VMOVSD        X0, sum+16(FP)
 	VZEROUPPER
 	RET
 

@@ -10,8 +10,9 @@ func functions() []function {
 	return []function{
 		{field: "Magnitude", signature: "(x *float32, n int) (greatest uint32)", emit: (*writer).magnitude,
 			doc: "Magnitude is the greatest magnitude of n numbers."},
-		{field: "SumSquares", signature: "(lanes *[16]float64, x *float32, n int)", emit: (*writer).sumSquares,
-			doc: "SumSquares sets lanes[l] to the sum of x[i]*x[i] over i of l mod 16, ascending."},
+		{field: "SumSquares", signature: "(x *float32, n int) (sum float64)", emit: (*writer).sumSquares,
+			doc: "SumSquares is the sum of x[i]*x[i] in float64: lane l has those of l mod 16, ascending, and lanes that differ\n" +
+				"in 8, 4, 2, 1 are added in turn."},
 		{field: "Norm", signature: "(y, x, weight *float32, scale float32, n int) (greatest uint32)", emit: (*writer).norm,
 			doc: "Norm is y[i] = (x[i] * scale) * weight[i]."},
 		{field: "Scale", signature: "(y, x *float32, scale float32, n int) (greatest uint32)", emit: (*writer).scale,
@@ -79,7 +80,6 @@ func (w *writer) magnitude() {
 
 func (w *writer) sumSquares() {
 	w.begin("SumSquares")
-	lanes := w.load("lanes")
 	acc := make([]reg.VecVirtual, 2*w.parts())
 	for i := range acc {
 		acc[i] = w.vector()
@@ -93,9 +93,30 @@ func (w *writer) sumSquares() {
 			w.VADDPD(v, acc[2*p+h], acc[2*p+h])
 		}
 	})
-	for i := range acc {
-		w.VMOVUPD(acc[i], operand.Mem{Base: lanes, Disp: i * w.width()})
+	for len(acc) > 1 {
+		half := len(acc) / 2
+		for i := range half {
+			w.VADDPD(acc[i+half], acc[i], acc[i])
+		}
+		acc = acc[:half]
 	}
+	y := acc[0]
+	if w.bits == 512 {
+		y = w.YMM()
+		w.VEXTRACTF64X4(operand.Imm(1), acc[0], y)
+		w.VADDPD(y, acc[0].AsY(), y)
+	}
+	x := w.XMM()
+	w.VEXTRACTF128(operand.Imm(1), y, x)
+	w.VADDPD(x, y.AsX(), x)
+	t := w.XMM()
+	w.VPERMILPD(operand.Imm(1), x, t)
+	w.VADDPD(t, x, x)
+	sum, err := w.ReturnIndex(0).Resolve()
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	w.VMOVSD(x, sum.Addr)
 	w.end()
 }
 

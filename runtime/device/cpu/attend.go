@@ -1,81 +1,99 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
-	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/cpu/vec"
 	"github.com/minfer/minfer/runtime/numeric"
 	"github.com/minfer/minfer/runtime/op"
 )
 
-// layer is the cache of one layer. Keys lie as [head][position][dim], so that a head's keys are read in one stream;
-// values likewise.
+// layer is the cache of one layer.
 type layer struct {
 	heads    int
 	key, val heads
 }
 
-// heads holds the keys or the values of all heads, in f32 or in the little-endian f16 that the kernels read.
+// heads holds the keys or the values of all heads in tiles of 16 numbers by 16 positions, a head's positions in one
+// stream. A tile of positions lies as [dim][position] for keys, so that the scores of 16 positions are sums side by side,
+// and as [chunk][position][dim of the chunk] for values, chunks being 16 dims. Dims are filled up with zeros to whole
+// chunks. Numbers past the tokens in the cache are finite: they are multiplied by zero, or computed and not read.
 type heads struct {
-	dim, context int
-	f32          []float32
-	f16          []byte
+	dim, tiles int // tiles of positions
+	keys       bool
+	f32        []float32
+	f16        []uint16
 }
 
-func newHeads(n, dim int, o device.SessionOptions) heads {
-	h := heads{dim: dim, context: o.Context}
-	if o.KVType == format.F32 {
-		h.f32 = make([]float32, n*dim*o.Context)
+const lanes = vec.Lanes
+
+// padded is dim filled up to whole chunks.
+func padded(dim int) int { return (dim + lanes - 1) / lanes * lanes }
+
+func newHeads(n, dim int, keys bool, o device.SessionOptions) heads {
+	h := heads{dim: dim, tiles: padded(o.Context) / lanes, keys: keys}
+	if elems := n * h.tiles * h.tileElems(); o.KVType == format.F32 {
+		h.f32 = make([]float32, elems)
 	} else {
-		h.f16 = make([]byte, 2*n*dim*o.Context)
+		h.f16 = make([]uint16, elems)
 	}
 	return h
 }
 
 func newLayer(o op.Attend, opts device.SessionOptions) layer {
-	return layer{o.KVHeads, newHeads(o.KVHeads, o.KeyDim, opts), newHeads(o.KVHeads, o.ValueDim, opts)}
+	return layer{o.KVHeads, newHeads(o.KVHeads, o.KeyDim, true, opts), newHeads(o.KVHeads, o.ValueDim, false, opts)}
 }
 
-// put stores a vector and gives the first element that the type cannot hold, or -1.
-func (h *heads) put(head, position int, x []float32) int {
-	at := (head*h.context + position) * h.dim
+// tileElems is the size of a tile of positions.
+func (h *heads) tileElems() int { return lanes * padded(h.dim) }
+
+// put stores a vector, rounded into half where the cache is f16, and reports whether the type can hold it. If not, the
+// cache stays as it was.
+func (h *heads) put(k *vec.Kernels, half []uint16, head, position int, x []float32) bool {
+	at, p := (head*h.tiles+position/lanes)*h.tileElems(), position%lanes
 	if h.f32 != nil {
-		copy(h.f32[at:][:h.dim], x)
-		return -1
+		deal(h.f32[at:][:h.tileElems()], x, p, h.keys)
+		return true
 	}
-	bad, dst := -1, h.f16[2*at:][:2*h.dim]
-	for i, f := range x {
-		bits := numeric.ToF16(f)
-		if bits&0x7c00 == 0x7c00 && bad < 0 {
-			bad = i
+	half = half[:h.dim]
+	if !k.ToF16(half, x) {
+		return false
+	}
+	deal(h.f16[at:][:h.tileElems()], half, p, h.keys)
+	return true
+}
+
+// deal puts x in its place in a tile.
+func deal[T any](tile, x []T, position int, keys bool) {
+	if keys {
+		for i, v := range x {
+			tile[i*lanes+position] = v
 		}
-		binary.LittleEndian.PutUint16(dst[2*i:], bits)
+		return
 	}
-	return bad
+	for c := 0; c < len(x); c += lanes {
+		copy(tile[c*lanes+position*lanes:], x[c:min(c+lanes, len(x))])
+	}
 }
 
-// dequantizeF16 turns stored f16 to f32.
-var dequantizeF16 = func() func(dst []float32, src []byte) {
-	k, ok := kernels.For(format.F16)
-	if !ok || k.Dequantize == nil {
-		panic("BUG: no generated kernel for f16")
+// outer multiplies n rows of a by the tiles of a head from the position first on, which begins one: scores of queries,
+// or sums of values.
+func (h *heads) outer(k *vec.Kernels, y, a vec.Rows, n, head, first, tiles int) {
+	at, t := (head*h.tiles+first/lanes)*h.tileElems(), vec.Tiles{}
+	if h.keys {
+		t = vec.Tiles{Groups: tiles, GroupStride: h.tileElems(), Runs: 1, Run: padded(h.dim)}
+	} else {
+		t = vec.Tiles{Groups: padded(h.dim) / lanes, GroupStride: lanes * lanes, Runs: tiles, RunStride: h.tileElems(), Run: lanes}
 	}
-	return k.Dequantize
-}()
-
-// block gives the vectors of n positions of a head as f32: in place, or unpacked into buf.
-func (h *heads) block(buf []float32, head, position, n int) []float32 {
-	at := (head*h.context + position) * h.dim
+	end := at + tiles*h.tileElems()
 	if h.f32 != nil {
-		return h.f32[at:][:n*h.dim]
+		k.OuterF32(y, a, n, h.f32[at:end], t, !h.keys)
+	} else {
+		k.OuterF16(y, a, n, h.f16[at:end], t, !h.keys)
 	}
-	buf = buf[:n*h.dim]
-	dequantizeF16(buf, h.f16[2*at:][:2*n*h.dim])
-	return buf
 }
 
 // appendStep is op.KVAppend.
@@ -85,24 +103,30 @@ type appendStep struct {
 	layer *layer
 }
 
-func (st *appendStep) run(_, lo, hi int) {
+func (st *appendStep) run(worker, lo, hi int) {
+	half := st.s.scratch[worker].half
 	for r := lo; r < hi; r++ {
-		st.put(r, st.k, &st.layer.key)
-		st.put(r, st.v, &st.layer.val)
+		st.put(r, half, st.k, &st.layer.key)
+		st.put(r, half, st.v, &st.layer.val)
 	}
 }
 
-func (st *appendStep) put(r int, v op.Value, h *heads) {
+func (st *appendStep) put(r int, half []uint16, v op.Value, h *heads) {
 	x := st.s.row(v, r)
 	for i := range st.layer.heads {
-		if bad := h.put(i, st.s.len+r, x[i*h.dim:][:h.dim]); bad >= 0 {
-			f := x[i*h.dim+bad]
-			reason := ""
-			if f-f == 0 {
-				reason = fmt.Sprintf("%g is past what the f16 cache can hold; use a cache in f32", f)
+		head := x[i*h.dim:][:h.dim]
+		if h.put(st.s.vec, half, i, st.s.len+r, head) {
+			continue
+		}
+		for j, f := range head {
+			if numeric.ToF16(f)&0x7c00 == 0x7c00 {
+				reason := ""
+				if f-f == 0 {
+					reason = fmt.Sprintf("%g is past what the f16 cache can hold; use a cache in f32", f)
+				}
+				st.s.fail(v, r, i*h.dim+j, reason)
+				return
 			}
-			st.s.fail(v, r, i*h.dim+bad, reason)
-			return
 		}
 	}
 }
@@ -110,12 +134,12 @@ func (st *appendStep) put(r int, v op.Value, h *heads) {
 // Attention reads positions in blocks, and blocks in spans. Both are counted from position 0, so that a token's sums run in
 // the same order whichever tokens it is computed with and however the work is shared out.
 const (
-	// blockPositions is how many positions are read before the sums are rescaled.
+	// blockPositions is how many positions are read before the sums are rescaled; whole tiles.
 	blockPositions = 64
 	// spanPositions is how many positions have sums of their own, which are then merged: the share of one worker where
 	// there are few tokens and many positions.
 	spanPositions = 512
-	// attendTokens is how many tokens share the unpacked keys and values of a block.
+	// attendTokens is how many tokens read a block of keys and values while it is in the cache nearest to the core.
 	attendTokens = 16
 	// splitTokens is the most tokens for which spans are shared out. With more, heads and tiles of tokens are.
 	splitTokens = 4
@@ -123,17 +147,19 @@ const (
 
 // scratch is the memory of one worker.
 type scratch struct {
-	key, val []float32 // a block of unpacked keys, of values
-	weights  []float32 // of the positions of a block
-	part     partial
+	half     []uint16  // a key or value, rounded
+	queries  []float32 // [row, padded key dim], scaled; rows are [token, head of the group]
+	weights  []float32 // [row, position of the block]
+	part     partial   // of a span
+	total    partial   // of all spans
 	unpacked []float32 // weight rows
 }
 
 func (s *scratch) growUnpacked(n int) { s.unpacked = grown(s.unpacked, n) }
 
-func grown(s []float32, n int) []float32 {
+func grown[T any](s []T, n int) []T {
 	if len(s) < n {
-		return make([]float32, n)
+		return make([]T, n)
 	}
 	return s
 }
@@ -141,23 +167,21 @@ func grown(s []float32, n int) []float32 {
 // running is the state of one online softmax: the greatest score so far and the sum of exp(score - greatest).
 type running struct{ greatest, sum float32 }
 
-// partial is the state of several with what they weigh: for each the sum of exp(score - greatest) * value.
+// partial is the state of several with what they weigh: for each the sum of exp(score - greatest) * value, width numbers.
 type partial struct {
 	sums []running
 	accs []float32
 }
 
 // grow makes room for n of them.
-func (p *partial) grow(n, valueDim int) {
-	if len(p.sums) < n {
-		p.sums = make([]running, n)
-	}
-	p.accs = grown(p.accs, n*valueDim)
+func (p *partial) grow(n, width int) {
+	p.sums = grown(p.sums, n)
+	p.accs = grown(p.accs, n*width)
 }
 
 // slice is n of them from first on.
-func (p partial) slice(first, n, valueDim int) partial {
-	return partial{p.sums[first:][:n], p.accs[first*valueDim:][:n*valueDim]}
+func (p partial) slice(first, n, width int) partial {
+	return partial{p.sums[first:][:n], p.accs[first*width:][:n*width]}
 }
 
 func (p partial) reset() {
@@ -174,27 +198,33 @@ type attendStep struct {
 	op     op.Attend
 	layer  *layer
 	tokens int
-	sums   []running // [batch, heads]; the accumulators are the rows of the output
-	spans  partial   // [span, key/value head, token, head of the group]: of the spans that are shared out
+	spans  partial // [span, key/value head, token, head of the group]: of the spans that are shared out
 }
 
 func newAttendStep(s *session, o op.Attend) *attendStep {
+	st := &attendStep{base: s.base(o.Out), op: o, layer: &s.cache[o.Layer]}
+	rows := min(attendTokens, s.opts.Batch) * st.group()
 	for i := range s.scratch {
 		sc := &s.scratch[i]
-		sc.key = grown(sc.key, blockPositions*o.KeyDim)
-		sc.val = grown(sc.val, blockPositions*o.ValueDim)
-		sc.weights = grown(sc.weights, blockPositions)
-		sc.part.grow(attendTokens*o.Heads/o.KVHeads, o.ValueDim)
+		sc.half = grown(sc.half, max(o.KeyDim, o.ValueDim))
+		sc.queries = grown(sc.queries, rows*padded(o.KeyDim))
+		sc.weights = grown(sc.weights, rows*blockPositions)
+		sc.part.grow(rows, st.accWidth())
+		sc.total.grow(rows, st.accWidth())
 	}
-	s.spans.grow(spans(s.opts.Context)*min(splitTokens, s.opts.Batch)*o.Heads, o.ValueDim)
-	return &attendStep{base: s.base(o.Out), op: o, layer: &s.cache[o.Layer], sums: make([]running, s.opts.Batch*o.Heads)}
+	s.spans.grow(spans(s.opts.Context)*min(splitTokens, s.opts.Batch)*o.Heads, st.accWidth())
+	return st
 }
 
 func spans(positions int) int { return (positions + spanPositions - 1) / spanPositions }
 
 func (st *attendStep) tiles() int { return (st.tokens + attendTokens - 1) / attendTokens }
 
+// group is how many query heads share a key/value head.
 func (st *attendStep) group() int { return st.op.Heads / st.op.KVHeads }
+
+// accWidth is the width of an accumulator.
+func (st *attendStep) accWidth() int { return padded(st.op.ValueDim) }
 
 // shared reports whether spans are shared out, to be merged by the mergeStep.
 func (st *attendStep) shared() bool {
@@ -212,94 +242,96 @@ func (st *attendStep) split(tokens int) (items, grain int) {
 func (st *attendStep) run(worker, lo, hi int) {
 	sc := &st.s.scratch[worker]
 	for item := lo; item < hi; item++ {
+		kv := item % st.op.KVHeads
 		if st.shared() {
-			st.span(sc, st.spanPart(item), item%st.op.KVHeads, item/st.op.KVHeads*spanPositions, 0, st.tokens)
+			st.pack(sc, kv, 0, st.tokens)
+			st.span(sc, st.spanPart(item), kv, item/st.op.KVHeads*spanPositions, 0, st.tokens)
 			continue
 		}
 		// the last tiles see the most positions: they go first, so that the workers end together
 		tile := st.tiles() - 1 - item/st.op.KVHeads
-		st.tile(sc, item%st.op.KVHeads, tile*attendTokens, min((tile+1)*attendTokens, st.tokens))
+		st.tile(sc, kv, tile*attendTokens, min((tile+1)*attendTokens, st.tokens))
 	}
 }
 
 // spanPart is the memory of item span*KVHeads + head.
 func (st *attendStep) spanPart(item int) partial {
 	n := st.tokens * st.group()
-	return st.s.spans.slice(item*n, n, st.op.ValueDim)
+	return st.s.spans.slice(item*n, n, st.accWidth())
+}
+
+// pack scales the queries of a key/value head for the tokens from t0 to t1-1.
+func (st *attendStep) pack(sc *scratch, kv, t0, t1 int) {
+	group, kd := st.group(), st.op.KeyDim
+	for t := t0; t < t1; t++ {
+		q := st.s.row(st.op.Q, t)[kv*group*kd:][:group*kd]
+		for h := range group {
+			row := sc.queries[((t-t0)*group+h)*padded(kd):][:padded(kd)]
+			st.s.vec.Scale(row, q[h*kd:][:kd], st.op.Scale)
+			clear(row[kd:])
+		}
+	}
 }
 
 // tile computes the query heads of a key/value head for the tokens from t0 to t1-1 of the step.
 func (st *attendStep) tile(sc *scratch, kv, t0, t1 int) {
-	st.begin(kv, t0, t1)
-	part := sc.part.slice(0, (t1-t0)*st.group(), st.op.ValueDim)
+	st.pack(sc, kv, t0, t1)
+	rows := (t1 - t0) * st.group()
+	part, total := sc.part.slice(0, rows, st.accWidth()), sc.total.slice(0, rows, st.accWidth())
+	total.reset()
 	for p := 0; p < st.s.len+t1; p += spanPositions {
 		st.span(sc, part, kv, p, t0, t1)
-		st.merge(part, kv, p, t0, t1)
+		st.merge(total, part, p, t0, t1)
 	}
-	st.end(kv, t0, t1)
+	st.end(total, kv, t0, t1)
 }
 
-// span computes the sums over the span of positions that begins at first, for the query heads of a key/value head and
+// span computes the sums over the span of positions that begins at first, for the packed queries of a key/value head and
 // the tokens from t0 to t1-1, into part: [token, head of the group].
 func (st *attendStep) span(sc *scratch, part partial, kv, first, t0, t1 int) {
-	group, kd, vd := st.group(), st.op.KeyDim, st.op.ValueDim
+	group, width, k := st.group(), st.accWidth(), st.s.vec
+	queries := vec.Rows{Data: sc.queries, Stride: padded(st.op.KeyDim)}
+	weights := vec.Rows{Data: sc.weights, Stride: blockPositions}
+	accs := vec.Rows{Data: part.accs, Stride: width}
 	part.reset()
 	last := min(first+spanPositions, st.s.len+t1)
 	for p := first; p < last; p += blockPositions {
-		n := min(blockPositions, last-p)
-		keys, values := st.layer.key.block(sc.key, kv, p, n), st.layer.val.block(sc.val, kv, p, n)
-		for t := t0; t < t1; t++ {
-			seen := min(n, st.s.len+t+1-p) // causal: a token sees the positions up to its own
-			if seen <= 0 {
-				continue
-			}
-			q := st.s.row(st.op.Q, t)[kv*group*kd:][:group*kd]
-			for h := range group {
-				i := (t-t0)*group + h
-				part.sums[i].add(part.accs[i*vd:][:vd], q[h*kd:][:kd], keys, values, sc.weights[:seen], st.op.Scale)
+		tiles := padded(min(blockPositions, last-p)) / lanes
+		from := max(t0, p-st.s.len) // the first token that sees a position of the block: causal
+		row, rows := (from-t0)*group, (t1-from)*group
+		st.layer.key.outer(k, weights.From(row), queries.From(row), rows, kv, p, tiles)
+		for t := from; t < t1; t++ {
+			seen := min(tiles*lanes, st.s.len+t+1-p)
+			for i := (t - t0) * group; i < (t-t0+1)*group; i++ {
+				part.sums[i].add(k, part.accs[i*width:][:width], sc.weights[i*blockPositions:][:tiles*lanes], seen)
 			}
 		}
+		st.layer.val.outer(k, accs.From(row), weights.From(row), rows, kv, p, tiles)
 	}
 }
 
-// heads is the state of the query heads of a key/value head for a token: the output row is the accumulator.
-func (st *attendStep) heads(kv, t int) partial {
-	group := st.group()
-	return partial{st.sums[t*st.op.Heads+kv*group:][:group], st.s.row(st.out, t)[kv*group*st.op.ValueDim:][:group*st.op.ValueDim]}
-}
-
-func (st *attendStep) begin(kv, t0, t1 int) {
-	for t := t0; t < t1; t++ {
-		st.heads(kv, t).reset()
-	}
-}
-
-// merge adds the sums of a span.
-func (st *attendStep) merge(part partial, kv, first, t0, t1 int) {
-	group, vd := st.group(), st.op.ValueDim
-	for t := t0; t < t1; t++ {
-		if first > st.s.len+t {
-			continue // the span is past the token
-		}
-		to, from := st.heads(kv, t), part.slice((t-t0)*group, group, vd)
-		for h := range group {
-			to.sums[h].merge(to.accs[h*vd:][:vd], from.sums[h], from.accs[h*vd:][:vd])
+// merge adds the sums of a span to those of the spans before it.
+func (st *attendStep) merge(total, part partial, first, t0, t1 int) {
+	group, width := st.group(), st.accWidth()
+	for t := max(t0, first-st.s.len); t < t1; t++ { // tokens that see the span
+		for i := (t - t0) * group; i < (t-t0+1)*group; i++ {
+			total.sums[i].merge(st.s.vec, total.accs[i*width:][:width], part.sums[i], part.accs[i*width:][:width])
 		}
 	}
 }
 
 // end divides by the sums of weights.
-func (st *attendStep) end(kv, t0, t1 int) {
-	group, vd := st.group(), st.op.ValueDim
+func (st *attendStep) end(total partial, kv, t0, t1 int) {
+	group, width, vd := st.group(), st.accWidth(), st.op.ValueDim
 	for t := t0; t < t1; t++ {
-		to := st.heads(kv, t)
+		out := st.s.row(st.out, t)[kv*group*vd:][:group*vd]
 		for h := range group {
-			inverse := 1 / to.sums[h].sum
-			for i := range vd {
-				to.accs[h*vd+i] *= inverse
+			i := (t-t0)*group + h
+			if !st.s.vec.Scale(out[h*vd:][:vd], total.accs[i*width:][:vd], 1/total.sums[i].sum) {
+				st.s.blame(st.out, t, out[h*vd:][:vd], (kv*group+h)*vd)
+				break
 			}
 		}
-		st.s.check(st.out, t, to.accs, kv*group*vd)
 	}
 }
 
@@ -313,62 +345,34 @@ func (st mergeStep) split(int) (items, grain int) {
 	return st.op.KVHeads, st.op.KVHeads
 }
 
-func (st mergeStep) run(_, lo, hi int) {
+func (st mergeStep) run(worker, lo, hi int) {
+	total := st.s.scratch[worker].total.slice(0, st.tokens*st.group(), st.accWidth())
 	for kv := lo; kv < hi; kv++ {
-		st.begin(kv, 0, st.tokens)
+		total.reset()
 		for i := range spans(st.s.len + st.tokens) {
-			st.merge(st.spanPart(i*st.op.KVHeads+kv), kv, i*spanPositions, 0, st.tokens)
+			st.merge(total, st.spanPart(i*st.op.KVHeads+kv), i*spanPositions, 0, st.tokens)
 		}
-		st.end(kv, 0, st.tokens)
+		st.end(total, kv, 0, st.tokens)
 	}
 }
 
-// add takes len(weights) further positions into the sums. acc holds sum of exp(score - greatest) * value.
-func (r *running) add(acc, q, keys, values, weights []float32, scale float32) {
-	greatest := r.greatest
-	for j := range weights {
-		w := dot(q, keys[j*len(q):][:len(q)]) * scale
-		weights[j] = w
-		greatest = max(greatest, w) // NaN stays
-	}
-	if greatest != r.greatest {
-		shrink := exp(r.greatest - greatest)
+// add takes the scores of further positions into the sums, and makes weights of them; those from seen on become zero.
+// acc holds sum of exp(score - greatest) * value, from which the greatest score so far is taken.
+func (r *running) add(k *vec.Kernels, acc, scores []float32, seen int) {
+	greatest, sum := k.Softmax(scores, seen, r.greatest)
+	if greatest != r.greatest && r.sum != 0 { // NaN differs
+		shrink := vec.Exp(r.greatest - greatest)
 		r.sum *= shrink
-		for i := range acc {
-			acc[i] *= shrink
-		}
-		r.greatest = greatest
+		k.Scale(acc, acc, shrink)
 	}
-	for j, w := range weights {
-		w = exp(w - greatest)
-		r.sum += w
-		axpy(acc, w, values[j*len(acc):][:len(acc)])
-	}
+	r.greatest = greatest
+	r.sum += sum
 }
 
 // merge adds the sums that other positions have.
-func (r *running) merge(acc []float32, other running, otherAcc []float32) {
+func (r *running) merge(k *vec.Kernels, acc []float32, other running, otherAcc []float32) {
 	greatest := max(r.greatest, other.greatest)
-	a, b := exp(r.greatest-greatest), exp(other.greatest-greatest)
-	r.greatest, r.sum = greatest, r.sum*a+other.sum*b
-	for i := range acc {
-		acc[i] = acc[i]*a + otherAcc[i]*b
-	}
+	a, b := vec.Exp(r.greatest-greatest), vec.Exp(other.greatest-greatest)
+	r.greatest, r.sum = greatest, float32(r.sum*a)+float32(other.sum*b)
+	k.Merge(acc, otherAcc, a, b)
 }
-
-// axpy adds a*x to y.
-func axpy(y []float32, a float32, x []float32) {
-	x = x[:len(y)]
-	for len(y) >= 4 && len(x) >= 4 {
-		y[0] += a * x[0]
-		y[1] += a * x[1]
-		y[2] += a * x[2]
-		y[3] += a * x[3]
-		y, x = y[4:], x[4:]
-	}
-	for i := range y {
-		y[i] += a * x[i]
-	}
-}
-
-func exp(x float32) float32 { return float32(math.Exp(float64(x))) }

@@ -1,11 +1,12 @@
-// Package cpu runs graphs on the CPU with the kernels generated from the format specs: portable Go, parallel over the
-// rows of matrices and the heads of attention by a fixed set of goroutines.
+// Package cpu runs graphs on the CPU with the kernels generated from the format specs, parallel over the rows of matrices
+// and the heads and spans of attention by a fixed set of goroutines. The level of vector instructions is the best that the
+// machine has, or the one that the environment variable MINFER_CPU names.
 //
 // Numerics. Products with a block-quantized weight take 8-bit activations (class q8) or f32 ones (class f32), as loaded;
 // weights that are plain numbers (f32, f16, bf16) always take f32 activations. Sums within RMSNorm are float64. Softmax
-// and the sums of attention are f32, online over blocks of positions. Rotary angles are reduced in float64. Each
-// number is computed by one worker in one order, so results are the same bits for any number of threads, any batch and
-// any way of calling Forward.
+// and the sums of attention are f32, online over blocks of positions; scores are summed dim by dim. Rotary angles are
+// reduced in float64. Each number is computed by one worker in one order, so results are the same bits for any number of
+// threads, any batch and any way of calling Forward. All but products with weights is the same at every level as well.
 package cpu
 
 import (
@@ -17,7 +18,9 @@ import (
 
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/cpu/vec"
 	"github.com/minfer/minfer/runtime/op"
 )
 
@@ -59,7 +62,11 @@ func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (devi
 	if threads < 0 || threads > maxThreads {
 		return nil, fmt.Errorf("%d threads are outside 1 to %d", o.Threads, maxThreads)
 	}
-	m := &model{graph: g, matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
+	level, err := cpufeature.Active()
+	if err != nil {
+		return nil, err
+	}
+	m := &model{graph: g, vec: vec.For(level), matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
 	m.slots, m.slotOf = g.Slots()
 	for _, o := range g.Ops {
 		if err := m.prepare(o, precision); err != nil {
@@ -101,6 +108,7 @@ func touch(ctx context.Context, g *op.Graph, progress func(done, total int64)) e
 // model implements device.Model.
 type model struct {
 	graph    *op.Graph
+	vec      *vec.Kernels
 	slots    []op.Slot
 	slotOf   []int
 	matrices map[*op.Weight]*matrix   // of Embed and MatMul

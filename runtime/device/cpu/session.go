@@ -11,12 +11,14 @@ import (
 
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/cpu/vec"
 	"github.com/minfer/minfer/runtime/op"
 )
 
 // session implements device.Session.
 type session struct {
 	model *model
+	vec   *vec.Kernels
 	opts  device.SessionOptions
 	steps []step
 	cache []layer // by layer
@@ -63,7 +65,7 @@ func (m *model) NewSession(o device.SessionOptions) (device.Session, error) {
 	if err := m.checkMemory(o); err != nil {
 		return nil, err
 	}
-	s := &session{model: m, opts: o, tables: map[*op.Rotary]table{}}
+	s := &session{model: m, vec: m.vec, opts: o, tables: map[*op.Rotary]table{}}
 	s.slots = make([][]float32, len(m.slots))
 	for i, slot := range m.slots {
 		rows := o.Batch
@@ -90,8 +92,7 @@ func (m *model) checkMemory(o device.SessionOptions) error {
 	if o.KVType == format.F32 {
 		elemBytes = 4
 	}
-	cache, ok := product(uint64(m.graph.KVElems()), uint64(o.Context), elemBytes)
-	var row uint64
+	var row, elems uint64 // for each token of a batch, of the cache
 	for _, slot := range m.slots {
 		if slot.Rows == op.PerToken {
 			row += uint64(slot.Width)
@@ -99,9 +100,12 @@ func (m *model) checkMemory(o device.SessionOptions) error {
 	}
 	for _, o := range m.graph.Ops {
 		if a, ok := o.(op.Attend); ok {
-			row += 2 * uint64(a.Heads) // the state of softmax
+			row += uint64(a.KVHeads) // of the spans that are shared out
+			elems += uint64(a.KVHeads) * uint64(padded(a.KeyDim)+padded(a.ValueDim))
 		}
 	}
+	elems = max(elems, uint64(m.graph.KVElems()))
+	cache, ok := product(elems, uint64(o.Context), elemBytes)
 	buffers, ok2 := product(row, uint64(o.Batch), 4)
 	need := cache + buffers
 	if !ok || !ok2 || need < cache || need > math.MaxInt {
@@ -157,7 +161,7 @@ func (s *session) compile() {
 		case op.Embed:
 			st = &embedStep{base: s.base(o.Out), table: s.model.matrices[o.Table]}
 		case op.RMSNorm:
-			st = &normStep{base: s.base(o.Out), in: o.In, weight: s.model.vectors[o.Weight], eps: float64(o.Eps)}
+			st = &normStep{quantizing: quantizing{base: s.base(o.Out)}, in: o.In, weight: s.model.vectors[o.Weight], eps: float64(o.Eps)}
 		case op.RoPE:
 			t, ok := s.tables[o.Rotary]
 			if !ok {
@@ -173,7 +177,7 @@ func (s *session) compile() {
 			s.steps = append(s.steps, a)
 			st = mergeStep{a}
 		case op.SiLUMul:
-			st = &siluStep{base: s.base(o.Out), gate: o.Gate, up: o.Up}
+			st = &siluStep{quantizing: quantizing{base: s.base(o.Out)}, gate: o.Gate, up: o.Up}
 		case op.Add:
 			st = &addStep{base: s.base(o.Out), a: o.A, b: o.B}
 		case op.Select:
@@ -202,7 +206,7 @@ func (s *session) compileMatMul(o op.MatMul, quantized op.Value) op.Value {
 			rows = 1 // grows with the wanted slots
 		}
 		s.growQuantized(rows * quantizedBytes(in.Width))
-		s.steps = append(s.steps, &quantizeStep{s.base(o.In)})
+		s.quantize(o.In)
 		quantized = o.In
 	}
 	if k.dotQ8 == nil && k.Type != format.F32 {
@@ -214,6 +218,16 @@ func (s *session) compileMatMul(o op.MatMul, quantized op.Value) op.Value {
 	st.add(part)
 	s.steps = append(s.steps, st)
 	return quantized
+}
+
+// quantize has a Value rounded to activation blocks: by the last step, if it computes the Value and knows how, or by one
+// of its own.
+func (s *session) quantize(v op.Value) {
+	if last, ok := s.steps[len(s.steps)-1].(interface{ quantizes() *quantizing }); ok && last.quantizes().out == v {
+		last.quantizes().quantized = true
+		return
+	}
+	s.steps = append(s.steps, &quantizeStep{quantizing{base: s.base(v), quantized: true}})
 }
 
 func (s *session) growQuantized(n int) {
@@ -230,8 +244,8 @@ func (s *session) growWanted(rows int) {
 		}
 	}
 	for _, st := range s.steps {
-		if q, ok := st.(*quantizeStep); ok {
-			s.growQuantized(rows * quantizedBytes(q.width))
+		if q, ok := st.(interface{ quantizes() *quantizing }); ok && q.quantizes().quantized {
+			s.growQuantized(rows * quantizedBytes(q.quantizes().width))
 		}
 	}
 }
@@ -324,25 +338,20 @@ func (s *session) fail(v op.Value, row, elem int, reason string) {
 
 // check reports the first number of a row that is not finite.
 func (s *session) check(v op.Value, row int, x []float32, first int) {
-	if finite(x) {
-		return
+	if !s.vec.Finite(x) {
+		s.blame(v, row, x, first)
 	}
+}
+
+// blame reports the first of the numbers x that is not finite, in a row that holds one. first is the element that x
+// begins with.
+func (s *session) blame(v op.Value, row int, x []float32, first int) {
 	for i, f := range x {
 		if f-f != 0 {
 			s.fail(v, row, first+i, "")
 			return
 		}
 	}
-}
-
-// finite reports whether no element is NaN or infinite.
-func finite(x []float32) bool {
-	for _, f := range x {
-		if f-f != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Len implements device.Session.

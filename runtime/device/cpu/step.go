@@ -46,7 +46,7 @@ func (st *embedStep) run(_, lo, hi int) {
 
 // normStep is op.RMSNorm. The sum of squares is float64: it neither overflows nor loses small elements.
 type normStep struct {
-	base
+	quantizing
 	in     op.Value
 	weight []float32 // as long as a group
 	eps    float64
@@ -54,45 +54,54 @@ type normStep struct {
 
 func (st *normStep) run(_, lo, hi int) {
 	for r := lo; r < hi; r++ {
-		in, out := st.s.row(st.in, r), st.s.row(st.out, r)
+		in, out, finite := st.s.row(st.in, r), st.s.row(st.out, r), true
 		for i := 0; i < len(in); i += len(st.weight) {
-			rmsNorm(out[i:][:len(st.weight)], in[i:][:len(st.weight)], st.weight, st.eps)
+			finite = st.s.vec.RMSNorm(out[i:][:len(st.weight)], in[i:][:len(st.weight)], st.weight, st.eps) && finite
 		}
-		st.s.check(st.out, r, out, 0)
+		if !finite {
+			st.s.blame(st.out, r, out, 0)
+		} else if st.quantized {
+			st.quantize(r, 0, len(out))
+		}
 	}
 }
 
-func rmsNorm(out, in, weight []float32, eps float64) {
-	var sum float64
-	for _, x := range in {
-		sum += float64(x) * float64(x)
+// quantizing is the end of a step that also rounds what it computes to activation blocks, while the numbers are near: the
+// step whose Value the next product reads.
+type quantizing struct {
+	base
+	quantized bool
+}
+
+func (st *quantizing) quantizes() *quantizing { return st }
+
+// quantize rounds the elements from lo to hi-1 of a row, whole blocks.
+func (st *quantizing) quantize(r, lo, hi int) {
+	const elems, size = kernels.ActivationBlockElems, kernels.ActivationBlockBytes
+	in := st.s.row(st.out, r)[lo:hi]
+	out := st.s.quantized[r*quantizedBytes(st.width):][lo/elems*size : hi/elems*size]
+	if st.s.vec.Quantize(out, in) {
+		return
 	}
-	scale := float32(1 / math.Sqrt(sum/float64(len(in))+eps))
-	for i, x := range in {
-		out[i] = x * scale * weight[i]
+	for b := 0; b*size < len(out); b++ {
+		if d := binary.LittleEndian.Uint16(out[b*size:]); d&0x7c00 == 0x7c00 {
+			st.report(r, lo/elems+b, in[b*elems:][:elems])
+			return
+		}
 	}
 }
 
-// quantizeStep rounds a Value to activation blocks.
-type quantizeStep struct{ base }
+// quantizeStep rounds a Value to activation blocks that no step before it could.
+type quantizeStep struct{ quantizing }
 
 func (st *quantizeStep) run(_, lo, hi int) {
 	for r := lo; r < hi; r++ {
-		in := st.s.row(st.out, r)
-		rowBytes := quantizedBytes(len(in))
-		out := st.s.quantized[r*rowBytes:][:rowBytes]
-		kernels.QuantizeActivations(out, in)
-		for b := 0; b*kernels.ActivationBlockBytes < len(out); b++ {
-			if d := binary.LittleEndian.Uint16(out[b*kernels.ActivationBlockBytes:]); d&0x7c00 == 0x7c00 {
-				st.report(r, b, in[b*kernels.ActivationBlockElems:][:kernels.ActivationBlockElems])
-				break
-			}
-		}
+		st.quantize(r, 0, st.width)
 	}
 }
 
 // report names the element that made the scale of its block leave f16.
-func (st *quantizeStep) report(row, block int, in []float32) {
+func (st *quantizing) report(row, block int, in []float32) {
 	for i, x := range in {
 		if x-x != 0 {
 			st.s.fail(st.out, row, block*len(in)+i, "")
@@ -120,32 +129,26 @@ type ropeStep struct {
 
 func (st *ropeStep) run(_, lo, hi int) {
 	pairs := st.rotary.Dims / 2
+	turn := st.s.vec.TurnHalves
+	if st.rotary.Pairing == op.Adjacent {
+		turn = st.s.vec.TurnAdjacent
+	}
 	for r := lo; r < hi; r++ {
 		p := (st.s.len + r) * pairs
 		sin, cos := st.table.sin[p:][:pairs], st.table.cos[p:][:pairs]
 		in, out := st.s.row(st.in, r), st.s.row(st.out, r)
 		for h := 0; h < len(in); h += st.headDim {
 			x, y := in[h:][:st.headDim], out[h:][:st.headDim]
-			if st.rotary.Pairing == op.Adjacent {
-				for i := range pairs {
-					y[2*i], y[2*i+1] = turn(x[2*i], x[2*i+1], sin[i], cos[i])
-				}
-			} else {
-				for i := range pairs {
-					y[i], y[i+pairs] = turn(x[i], x[i+pairs], sin[i], cos[i])
-				}
-			}
+			turn(y, x, sin, cos)
 			copy(y[2*pairs:], x[2*pairs:])
 		}
 	}
 }
 
-func turn(a, b, sin, cos float32) (float32, float32) { return a*cos - b*sin, a*sin + b*cos }
-
 // elementwise is the split of steps over single elements. An item is a stretch of up to stretchElems of a row.
 type elementwise struct{ base }
 
-const stretchElems = 2048
+const stretchElems = 1024
 
 func (e *elementwise) split(rows int) (items, grain int) {
 	return rows * e.stretches(), 1 + (rowGrain/8)/min(e.width, stretchElems)
@@ -162,7 +165,7 @@ func (e *elementwise) stretch(item int) (row, lo, hi int) {
 
 // siluStep is op.SiLUMul.
 type siluStep struct {
-	base
+	quantizing
 	gate, up op.Value
 }
 
@@ -173,15 +176,13 @@ func (st *siluStep) run(_, lo, hi int) {
 	for item := lo; item < hi; item++ {
 		r, a, b := e.stretch(item)
 		gate, up, out := st.s.row(st.gate, r)[a:b], st.s.row(st.up, r)[a:b], st.s.row(st.out, r)[a:b]
-		for i, x := range gate {
-			out[i] = silu(x) * up[i]
+		if !st.s.vec.SiLUMul(out, gate, up) {
+			st.s.blame(st.out, r, out, a)
+		} else if st.quantized {
+			st.quantize(r, a, b)
 		}
-		st.s.check(st.out, r, out, a)
 	}
 }
-
-// silu is x * sigmoid(x). exp overflows for very negative x: x/inf is then the right -0.
-func silu(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }
 
 // addStep is op.Add.
 type addStep struct {
@@ -196,10 +197,9 @@ func (st *addStep) run(_, lo, hi int) {
 	for item := lo; item < hi; item++ {
 		r, from, to := e.stretch(item)
 		a, b, out := st.s.row(st.a, r)[from:to], st.s.row(st.b, r)[from:to], st.s.row(st.out, r)[from:to]
-		for i, x := range a {
-			out[i] = x + b[i]
+		if !st.s.vec.Add(out, a, b) {
+			st.s.blame(st.out, r, out, from)
 		}
-		st.s.check(st.out, r, out, from)
 	}
 }
 

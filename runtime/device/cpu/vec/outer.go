@@ -18,14 +18,17 @@ func (t Tiles) end() int {
 	return (t.Groups-1)*t.GroupStride + (t.Runs-1)*t.RunStride + t.Run*Lanes
 }
 
+// row is where row i of group g lies.
+func (t Tiles) row(g, i int) int { return g*t.GroupStride + i/t.Run*t.RunStride + i%t.Run*Lanes }
+
 // Rows says where rows of f32 lie: Stride numbers from one to the next.
 type Rows struct {
 	Data   []float32
 	Stride int
 }
 
-// slice is the rows from first on.
-func (r Rows) slice(first int) Rows { return Rows{r.Data[first*r.Stride:], r.Stride} }
+// From is the rows from first on.
+func (r Rows) From(first int) Rows { return Rows{r.Data[first*r.Stride:], r.Stride} }
 
 // OuterF32 adds outer products to n rows of y. For row q, group g and lane l:
 //
@@ -38,12 +41,17 @@ func (k *Kernels) OuterF32(y, a Rows, n int, b []float32, t Tiles, keep bool) {
 		return
 	}
 	if k.asm == nil {
-		outer(y, a, n, b, t, keep, func(row *[Lanes]float32, b []float32) { *row = [Lanes]float32(b) })
+		start(y, n, t.Groups, keep)
+		for g := range t.Groups {
+			for i := range t.Runs * t.Run {
+				accumulate(y, a, n, g, i, (*[Lanes]float32)(b[t.row(g, i):]))
+			}
+		}
 		return
 	}
 	for q := 0; q < n; {
 		rows := tile(n-q, k.asm.MaxRows)
-		yq, aq := y.slice(q), a.slice(q)
+		yq, aq := y.From(q), a.From(q)
 		k.asm.OuterF32[rows](&yq.Data[0], 4*y.Stride, &aq.Data[0], 4*a.Stride, bytesOf(b), t.Groups, 4*t.GroupStride, t.Runs, 4*t.RunStride, t.Run, number(keep))
 		q += rows
 	}
@@ -55,16 +63,21 @@ func (k *Kernels) OuterF16(y, a Rows, n int, b []uint16, t Tiles, keep bool) {
 		return
 	}
 	if k.asm == nil {
-		outer(y, a, n, b, t, keep, func(row *[Lanes]float32, b []uint16) {
-			for l, h := range (*[Lanes]uint16)(b) {
-				row[l] = numeric.F16(h)
+		start(y, n, t.Groups, keep)
+		for g := range t.Groups {
+			for i := range t.Runs * t.Run {
+				var row [Lanes]float32
+				for l, h := range (*[Lanes]uint16)(b[t.row(g, i):]) {
+					row[l] = numeric.F16(h)
+				}
+				accumulate(y, a, n, g, i, &row)
 			}
-		})
+		}
 		return
 	}
 	for q := 0; q < n; {
 		rows := tile(n-q, k.asm.MaxRows)
-		yq, aq := y.slice(q), a.slice(q)
+		yq, aq := y.From(q), a.From(q)
 		k.asm.OuterF16[rows](&yq.Data[0], 4*y.Stride, &aq.Data[0], 4*a.Stride, bytesOf(b), t.Groups, 2*t.GroupStride, t.Runs, 2*t.RunStride, t.Run, number(keep))
 		q += rows
 	}
@@ -95,26 +108,19 @@ func number(b bool) int {
 	return 0
 }
 
-// outer is the portable outer product. unpack takes a row of b.
-func outer[T any](y, a Rows, n int, b []T, t Tiles, keep bool, unpack func(*[Lanes]float32, []T)) {
-	var row [Lanes]float32
-	for g := range t.Groups {
-		if !keep {
-			for q := range n {
-				clear(y.Data[q*y.Stride+Lanes*g:][:Lanes])
-			}
-		}
-		for run := range t.Runs {
-			for j := range t.Run {
-				unpack(&row, b[g*t.GroupStride+run*t.RunStride+j*Lanes:][:Lanes])
-				for q := range n {
-					s := a.Data[q*a.Stride+run*t.Run+j]
-					acc := (*[Lanes]float32)(y.Data[q*y.Stride+Lanes*g:])
-					for l, v := range row {
-						acc[l] += float32(s * v)
-					}
-				}
-			}
+// start clears what sums begin from.
+func start(y Rows, n, groups int, keep bool) {
+	for q := 0; q < n && !keep; q++ {
+		clear(y.Data[q*y.Stride:][:Lanes*groups])
+	}
+}
+
+// accumulate adds row i of group g times the rows' own numbers.
+func accumulate(y, a Rows, n, g, i int, row *[Lanes]float32) {
+	for q := range n {
+		s, acc := a.Data[q*a.Stride+i], (*[Lanes]float32)(y.Data[q*y.Stride+Lanes*g:])
+		for l, v := range row {
+			acc[l] += float32(s * v)
 		}
 	}
 }

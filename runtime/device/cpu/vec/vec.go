@@ -51,23 +51,30 @@ func (k *Kernels) Finite(x []float32) bool {
 	return finite(greatest)
 }
 
-// SumSquares is the sum of x[i]^2 in float64, where no square is rounded. Lane l sums the elements i of l mod 16,
-// ascending; lanes that differ in 8, 4, 2 and 1 are then added in turn.
-func (k *Kernels) SumSquares(x []float32) float64 {
-	var lanes [Lanes]float64
-	n := k.whole(len(x))
-	if n > 0 {
-		k.asm.SumSquares(&lanes, &x[0], n)
-	}
-	for i, v := range x[n:] {
-		lanes[i%Lanes] += float64(v) * float64(v)
-	}
-	for step := Lanes / 2; step > 0; step /= 2 {
-		for i := range step {
-			lanes[i] += lanes[i+step]
+// SumSquares is the sum of x[i]^2 in float64, where no square is rounded. In whole groups lane l sums the elements i of
+// l mod 16, ascending; lanes that differ in 8, 4, 2 and 1 are then added in turn, and the elements past the groups follow.
+func (k *Kernels) SumSquares(x []float32) (sum float64) {
+	n := len(x) &^ (Lanes - 1)
+	switch {
+	case n == 0:
+	case k.asm != nil:
+		sum = k.asm.SumSquares(&x[0], n)
+	default:
+		var lanes [Lanes]float64
+		for i, v := range x[:n] {
+			lanes[i%Lanes] += float64(v) * float64(v)
 		}
+		for step := Lanes / 2; step > 0; step /= 2 {
+			for i := range step {
+				lanes[i] += lanes[i+step]
+			}
+		}
+		sum = lanes[0]
 	}
-	return lanes[0]
+	for _, v := range x[n:] {
+		sum += float64(v) * float64(v)
+	}
+	return sum
 }
 
 // RMSNorm is y[i] = x[i] * s * weight[i], s = 1 / sqrt(mean of x^2 + eps) rounded to f32. It reports whether all y are
@@ -228,7 +235,7 @@ func (k *Kernels) Quantize(y []byte, x []float32) bool {
 }
 
 // Softmax sets the first n of x to exp(x[i] - greatest), where greatest is the greatest of them and of before, and the
-// rest to zero. sum is the sum of the results, in lanes as SumSquares has them. x is whole groups. A NaN in makes sum NaN.
+// rest to zero. x is whole groups. sum is the sum of the results, in lanes and these in turn as SumSquares has them. A NaN in makes sum NaN.
 func (k *Kernels) Softmax(x []float32, n int, before float32) (greatest, sum float32) {
 	for i := n; i < len(x); i++ {
 		x[i] = float32(math.Inf(-1))
