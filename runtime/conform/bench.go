@@ -70,9 +70,13 @@ func (b *bench) run(j *job) {
 	}
 }
 
+// overlapArch is the first architecture that overlaps a launch with the end of its predecessor.
+const overlapArch = 90
+
 // launch runs the job on a variant and returns what it wrote. The judges of the launch itself have spoken when ok is false.
 func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
-	l := gpu.Launch{Kernel: v.Symbol, Grid: v.Grid(&j.query), Block: [3]uint32{v.Threads, 1, 1}, SharedBytes: v.Shared(&j.query)}
+	l := gpu.Launch{Kernel: v.Symbol, Grid: v.Grid(&j.query), Block: [3]uint32{v.Threads, 1, 1}, SharedBytes: v.Shared(&j.query),
+		Dependent: v.Awaits && b.driver.Info().Arch >= overlapArch}
 	var buffers []*buffer
 	var written *buffer
 	defer func() {

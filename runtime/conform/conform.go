@@ -93,12 +93,17 @@ func judge(e *kernel.Entry, subjects []*Subject, o Options) (total Report, err e
 	defer d.Close()
 	var variants []*kernel.Variant
 	for _, s := range e.Steps {
-		variants = append(variants, s.Variant)
+		if s.Variant.Arch <= d.Info().Arch {
+			variants = append(variants, s.Variant)
+		}
 	}
 	if err := gpu.LoadVariants(d, variants); err != nil {
 		return total, err
 	}
 	for _, s := range subjects {
+		if s.Variant.Arch > d.Info().Arch {
+			continue
+		}
 		r, err := s.Judge(d)
 		if err != nil {
 			return total, err
@@ -152,6 +157,7 @@ type Subject struct {
 	cheap    bool        // the one of its family that runs the sizes that take long
 	step     *kernel.Step
 	grain    map[string]int64
+	shared   int64 // bytes that a block of the device may ask for
 }
 
 // Subjects lists the variants of a gate that the options choose.
@@ -213,6 +219,7 @@ func (s *Subject) Judge(d gpu.Driver) (Report, error) {
 	if !ok {
 		return r, fmt.Errorf("%s: operation %s has no reference in package conform", s.Variant, s.Entry.Op)
 	}
+	s.shared = int64(d.Info().SharedOptInBytes)
 	b := &bench{driver: d, subject: s, report: &r}
 	b.gate()
 	for j := range jobs(s) {
@@ -230,9 +237,9 @@ func (s *Subject) Judge(d gpu.Driver) (Report, error) {
 // refusal is the first bound that a query breaks, or -1. Every launch of the suite asks it first.
 func (s *Subject) refusal(q *kernel.Query) int { return s.step.Refuse(q) }
 
-// query is the least query that the variant admits; the options then change it.
+// query is the least query that the variant admits.
 func (s *Subject) query() kernel.Query {
-	q := kernel.Query{Shares: 1, Arch: s.Variant.Arch, Weights: s.Variant.Weights, SharedBytes: 48 << 10}
+	q := kernel.Query{Shares: 1, Arch: s.Variant.Arch, Weights: s.Variant.Weights, SharedBytes: s.shared}
 	for _, b := range s.Variant.Bounds {
 		if b.Kind == kernel.Min {
 			setDim(&q, b.Dim, b.Value)

@@ -14,6 +14,7 @@ import (
 type product struct {
 	rows, cols, tokens int64
 	pad                int64 // numbers between one token's outputs and the next: y_stride - rows
+	shares             int64 // of the rows, where blocks share them out
 	weights, x         string
 	bias               bool
 }
@@ -29,6 +30,9 @@ func (p product) String() string {
 	if p.bias {
 		s += ", bias"
 	}
+	if p.shares > 0 {
+		s += fmt.Sprintf(", %d shares", p.shares)
+	}
 	return s
 }
 
@@ -36,12 +40,19 @@ func (p product) String() string {
 func matmulJobs(s *Subject) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		seen := map[product]bool{}
+		sharing := slices.ContainsFunc(s.Geometry.Axes, func(a kernel.Axis) bool { return a.Share })
 		try := func(p product) bool {
 			if p.weights == "" {
 				p.weights = sane
 			}
 			if p.x == "" {
 				p.x = normal
+			}
+			if !s.takes("y_stride") {
+				p.pad = 0
+			}
+			if sharing && p.shares == 0 {
+				p.shares = 3
 			}
 			q := s.query()
 			q.Rows, q.Cols, q.Tokens = p.rows, p.cols, p.tokens
@@ -52,16 +63,18 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 			return yield(s.product(p))
 		}
 		g := s.grainOf("cols")
-		widths := s.edges("cols", 25000)
+		widths := s.edges("cols", 40000)
 		widths = append(widths, 10944, 8640, 18944/g*g) // whole steps of 64, odd numbers of 128 and 256
+		most := s.most("tokens")                        // some kernels take one at a time
+		many := min(2, most)
 		for i, cols := range widths {
-			if !try(product{rows: 3, cols: cols, tokens: 2, pad: int64(i%2) * 5, bias: i%2 == 1}) ||
+			if !try(product{rows: 3, cols: cols, tokens: many, pad: int64(i%2) * 5, bias: i%2 == 1}) ||
 				!try(product{rows: 2, cols: cols, tokens: 1, x: lastUnit}) || !try(product{rows: 2, cols: cols, tokens: 1, x: firstUnit}) {
 				return
 			}
 		}
 		for i, rows := range append([]int64{1, 2, 3, 5, 7, 257}, s.edges("rows", 300)...) {
-			if !try(product{rows: rows, cols: g * int64(1+i%2), tokens: 2, pad: 3, bias: i%2 == 0}) {
+			if !try(product{rows: rows, cols: g * int64(1+i%2), tokens: many, pad: 3, bias: i%2 == 0}) {
 				return
 			}
 		}
@@ -71,39 +84,64 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 			}
 		}
 		for _, x := range []string{zero, minusZero, oneNaN, oneInf, loud, flip, huge, denormal, tiny, outliers} {
-			if !try(product{rows: 5, cols: 3 * g, tokens: 3, x: x}) {
+			if !try(product{rows: 5, cols: 3 * g, tokens: min(3, most), x: x}) {
 				return
 			}
 		}
 		for _, fill := range []string{ones, tops, lows, blank, wild} {
 			for _, x := range []string{normal, loud, zero} {
-				if !try(product{rows: 6, cols: 2 * g, tokens: 2, weights: fill, x: x}) {
+				if !try(product{rows: 6, cols: 2 * g, tokens: many, weights: fill, x: x}) {
+					return
+				}
+			}
+		}
+		if sharing {
+			for _, shares := range []int64{1, 2, 6, 7, 8, 32, 132} { // fewer than rows, as many, more
+				if !try(product{rows: 7, cols: g, tokens: 1, shares: shares, bias: true}) || !try(product{rows: 260, cols: 2 * g, tokens: 1, shares: shares}) {
 					return
 				}
 			}
 		}
 		r := random(g, int64(s.Variant.Threads))
 		for range 6 {
-			p := product{rows: 1 + r.Int64N(40), cols: g * (1 + r.Int64N(max(1, 4000/g))), tokens: 1 + r.Int64N(11), pad: r.Int64N(3), bias: r.IntN(2) == 0}
+			p := product{rows: 1 + r.Int64N(40), cols: g * (1 + r.Int64N(max(1, 4000/g))), tokens: 1 + r.Int64N(min(11, most)), pad: r.Int64N(3), bias: r.IntN(2) == 0}
 			if !try(p) {
 				return
 			}
 		}
-		if !s.cheap {
+		// The sizes that take long, of up to three variants a size each.
+		i := slices.IndexFunc(s.Entry.Steps, func(st kernel.Step) bool { return st.Variant == s.Variant })
+		large := []int64{65536, 152064, 125696}
+		if !s.cheap || i >= len(large) {
 			return
 		}
-		i := slices.IndexFunc(s.Entry.Steps, func(st kernel.Step) bool { return st.Variant == s.Variant })
 		for _, p := range []product{
-			{rows: []int64{65536, 152064, 125696}[i%3], cols: g, tokens: 1},
+			{rows: large[i], cols: g, tokens: 1},
 			{rows: 1, cols: g, tokens: 65535},
-			{rows: 1000, cols: g, tokens: 3, pad: 64},
-			{rows: 3, cols: 18944 / g * g, tokens: 2, x: loud},
+			{rows: 1000, cols: g, tokens: min(3, most), pad: 64},
+			{rows: 3, cols: 18944 / g * g, tokens: many, x: loud},
 		} {
 			if !try(p) {
 				return
 			}
 		}
 	}
+}
+
+// takes reports whether the kernel has an argument of that name.
+func (s *Subject) takes(arg string) bool {
+	return slices.ContainsFunc(s.Variant.Args, func(a kernel.Arg) bool { return a.Name == arg })
+}
+
+// most is the largest admitted size of a dim.
+func (s *Subject) most(dim string) int64 {
+	n := int64(math.MaxInt64)
+	for _, b := range s.Variant.Bounds {
+		if b.Kind == kernel.Max && b.Dim == dim {
+			n = min(n, b.Value)
+		}
+	}
+	return n
 }
 
 // product makes the job of a product.
@@ -113,7 +151,7 @@ func (s *Subject) product(p product) *job {
 	w := makeWeights(s.Info, p.rows, p.cols, p.weights, r)
 	x := activations(p.tokens, p.cols, unit.Elems, p.x, r)
 	q := s.query()
-	q.Rows, q.Cols, q.Tokens = p.rows, p.cols, p.tokens
+	q.Rows, q.Cols, q.Tokens, q.Shares = p.rows, p.cols, p.tokens, max(1, p.shares)
 	stride := p.rows + p.pad
 	args := map[string]any{"w": w.place(s.Variant.Weights), "x": x, "bias": nil, "rows": p.rows, "cols": p.cols, "tokens": p.tokens, "y_stride": stride}
 	// The reference multiplies what the kernel is given: activations after their rounding.
