@@ -206,10 +206,9 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		if len(b.family.Formats) == 0 {
 			b.diags.Addf(s.Weights.At, "variant %s asks how weights lie, but the family has no formats", v.Name)
 		}
-		for _, f := range b.family.Formats {
-			if l := v.Weights; l != model.LayoutFile && l != model.LayoutPadded && f.StoredAs(l) == nil && !f.Plain() {
-				b.diags.Addf(s.Weights.At, "variant %s: %s has no layout %s; it has file, padded%s", v.Name, f.Name, l, layoutNames(f))
-			}
+		if len(b.family.Formats) > 0 && !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Has(v.Weights) }) {
+			b.diags.Addf(s.Weights.At, "variant %s: no format of the family has a layout %s%s; there are %s", v.Name, v.Weights,
+				diag.Meant(string(v.Weights), layoutNames(b.family.Formats)), strings.Join(layoutNames(b.family.Formats), ", "))
 		}
 	}
 	if strings.Contains(v.Switch, "{format}") && len(b.family.Formats) == 0 {
@@ -292,12 +291,15 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 	b.family.Variants = append(b.family.Variants, v)
 }
 
-func layoutNames(f *model.Format) string {
-	s := ""
-	for _, l := range f.Layouts {
-		s += ", " + string(l.Weights)
+func layoutNames(formats []*model.Format) []string {
+	names := []string{string(model.LayoutFile), string(model.LayoutPadded)}
+	for _, f := range formats {
+		for _, l := range f.Layouts {
+			names = append(names, string(l.Weights))
+		}
 	}
-	return s
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ring resolves the shared memory of a streaming kernel.

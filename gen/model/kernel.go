@@ -140,14 +140,14 @@ type Route struct {
 	Why     string // device, date, command, figure
 }
 
-// VariantsFor is the variants that a format has: a plain number has no block to pad.
+// VariantsFor is the variants that a format has: those whose layout it has.
 func (fam *Family) VariantsFor(f *Format) []*Variant {
-	if f == nil || !f.Plain() {
+	if f == nil {
 		return fam.Variants
 	}
 	var kept []*Variant
 	for _, v := range fam.Variants {
-		if v.Weights == LayoutFile {
+		if f.Has(v.Weights) {
 			kept = append(kept, v)
 		}
 	}

@@ -12,6 +12,11 @@ type Stored struct {
 // RowAlignBytes is the multiple that rows in planes begin at: that of the widest load and of a bulk copy.
 const RowAlignBytes = 16
 
+// Has reports whether device memory may hold the format so. A plain number lies as in the file.
+func (f *Format) Has(l WeightLayout) bool {
+	return l == LayoutFile || !f.Plain() && (l == LayoutPadded || f.StoredAs(l) != nil)
+}
+
 // StoredAs is the format under a layout that says more than where blocks begin; nil for file and padded.
 func (f *Format) StoredAs(l WeightLayout) *Stored {
 	for _, s := range f.Layouts {

@@ -7,7 +7,7 @@
 // embed_iq1_s_padded: Padded blocks.
 //   token = token covers all tokens
 //   unit = 64*block + thread covers all cols
-// spec 3a402788e1775a12cb2b04fa0588c2f7df8c56fd73813418a8a48221fab59a41
+// spec e3734b6643e0c725fd03ba45543dfcda4038a762746787b428b3f27a6b332be9
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq1_s.cuh"

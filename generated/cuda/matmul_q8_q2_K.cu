@@ -9,7 +9,7 @@
 //   row = 8*block + warp covers all rows
 //   token = 8*tile + slot covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec 915e8a2f2fecea9e030c3ecf0aecca9424ea4329e3aac328a14e4bb49d0f76ac
+// spec 9cc43a5ea9daa35b49ee035dd49921b6d98fdbda1dcd56e6ca5e3bde97252066
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q2_K.cuh"

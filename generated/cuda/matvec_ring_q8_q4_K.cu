@@ -123,7 +123,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -135,10 +134,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 0 + 4*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -146,12 +145,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -246,7 +247,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -258,10 +258,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 0 + 4*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -269,12 +269,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -369,7 +371,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -381,10 +382,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 0 + 4*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -392,12 +393,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -493,7 +496,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -505,10 +507,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 4*group + 0 + 8*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -516,12 +518,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -617,7 +621,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -629,10 +632,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 4*group + 0 + 12*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -640,12 +643,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -741,7 +746,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -753,10 +757,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 4*group + 0 + 16*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -764,12 +768,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -865,7 +871,6 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
   const int unit = 8*column + seat;
   const bool active = unit < units;
   const int u = active ? unit : 0;
-  const unsigned members = 0xffu << (lane_index() & 24);
   q4_K_lanes_acts x8;
   dependency_wait();
   {
@@ -877,10 +882,10 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
     mbar_wait(full + at.stage, at.parity);
     const int first = row_lo + 4*group + 0 + 32*round;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[slots] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
       Unit r[slots];
-      float v[slots];
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
         // Of a tile's missing rows, the last there is.
@@ -888,12 +893,14 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        v[slot] = active ? unit_dot(r[slot], x8) : 0.0f;
+        const float part = unit_dot(r[slot], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*round, unit);
       }
-      const float sum = octet_sums(v, members);
-      if (seat < live && seat < slots) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     }
+    const float sum = octet_sums(v);
+    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }

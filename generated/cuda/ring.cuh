@@ -12,8 +12,8 @@ template <int STAGES> MINFER_DEVICE void advance(RingPlace<STAGES>& p) {
   if (++p.stage == STAGES) p.stage = 0, p.parity ^= 1u;
 }
 
-// The sums of v[0..N-1] over the eight lanes of an octet; lane l gets that of v[l % N].
-template <int N> MINFER_DEVICE float octet_sums(const float (&v)[N], unsigned members) {
+// The sums of v[0..N-1] over the eight lanes of an octet, for the four octets of a warp at a time; lane l gets that of v[l % N].
+template <int N> MINFER_DEVICE float octet_sums(const float (&v)[N]) {
   static_assert(N == 1 || N == 2 || N == 4, "one, two or four sums at a time");
   const int l = lane_index() & 7;
   float w[N];
@@ -26,10 +26,10 @@ template <int N> MINFER_DEVICE float octet_sums(const float (&v)[N], unsigned me
     MINFER_UNROLL
     for (int i = 0; i < n / 2; i++) {
       const float keep = odd ? w[2 * i + 1] : w[2 * i], give = odd ? w[2 * i] : w[2 * i + 1];
-      w[i] = keep + shuffle_xor(give, step, members);
+      w[i] = keep + shuffle_xor(give, step);
     }
   }
   MINFER_UNROLL
-  for (int step = N; step < 8; step *= 2) w[0] += shuffle_xor(w[0], step, members);
+  for (int step = N; step < 8; step *= 2) w[0] += shuffle_xor(w[0], step);
   return w[0];
 }

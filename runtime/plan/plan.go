@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -67,6 +68,8 @@ type Launch struct {
 	Streamed int64   // bytes of weights that it reads
 	Content  int64   // those of them that carry content: without padding
 	Skipped  []Skip  // variants that the gate tried first
+	// Dependent: the kernel waits for its predecessor itself, and may start before that one ends.
+	Dependent bool
 }
 
 // Skip is a variant that a gate passed over.
@@ -145,7 +148,7 @@ func New(g *op.Graph, t Target, o Options) (*Plan, error) {
 }
 
 // layouts are the layouts that a weight may have, the preferred first.
-var layouts = []kernel.Layout{"padded", "file"}
+var layouts = []kernel.Layout{"lanes", "planes", "padded", "file"}
 
 // place chooses the layout of a weight: the first that every use of it has a kernel for.
 func (p *Plan) place(w *op.Weight) (Placed, error) {
@@ -217,16 +220,24 @@ func (p *Plan) class(w *op.Weight) string {
 
 // matmul picks the kernel of a product for a number of tokens.
 func (p *Plan) matmul(w *op.Weight, tokens int, l kernel.Layout) (*kernel.Variant, kernel.Query, []Skip, error) {
-	q := kernel.Query{Rows: int64(w.Rows), Cols: int64(w.Cols), Tokens: int64(tokens), Weights: l}
-	class := p.class(w)
-	if tokens > 1 && find("matmul-tile", class, w) != nil {
-		return p.pick("matmul-tile", class, w, q)
-	}
-	return p.pick("matmul", class, w, q)
+	return p.choose(p.productGates(w, tokens), "matmul", p.productQuery(w, tokens, l))
 }
 
-// find is the gate of an op for a class (any, if empty) and the format of a weight (none, if nil).
-func find(name, class string, w *op.Weight) *kernel.Entry {
+// productGates is the gates of a product with a weight, in the order in which they are asked: several tokens share each decoded unit.
+func (p *Plan) productGates(w *op.Weight, tokens int) []*kernel.Entry {
+	if tile := find("matmul-tile", p.class(w), w); tokens > 1 && len(tile) > 0 {
+		return tile
+	}
+	return find("matmul", p.class(w), w)
+}
+
+// productQuery is what the gates are asked. Kernels that share the rows out give every multiprocessor a run of them.
+func (p *Plan) productQuery(w *op.Weight, tokens int, l kernel.Layout) kernel.Query {
+	return kernel.Query{Rows: int64(w.Rows), Cols: int64(w.Cols), Tokens: int64(tokens), Weights: l, Shares: int64(max(1, p.Target.SMs))}
+}
+
+// find is the gates of an op for a class (any, if empty) and the format of a weight (none, if nil).
+func find(name, class string, w *op.Weight) []*kernel.Entry {
 	f := ""
 	if w != nil {
 		info, _ := format.Lookup(w.Type)
@@ -235,37 +246,40 @@ func find(name, class string, w *op.Weight) *kernel.Entry {
 	return findFormat(name, class, f)
 }
 
-func findFormat(name, class, f string) *kernel.Entry {
-	i := slices.IndexFunc(gate.All, func(e *kernel.Entry) bool {
-		return e.Op == name && e.Format == f && (class == "" || e.Class == class)
-	})
-	if i < 0 {
-		return nil
+func findFormat(name, class, f string) (found []*kernel.Entry) {
+	for _, e := range gate.All {
+		if e.Op == name && e.Format == f && (class == "" || e.Class == class) {
+			found = append(found, e)
+		}
 	}
-	return gate.All[i]
+	return found
 }
 
 func (p *Plan) pick(name, class string, w *op.Weight, q kernel.Query) (*kernel.Variant, kernel.Query, []Skip, error) {
 	return p.choose(find(name, class, w), name, q)
 }
 
-// choose asks a gate, with the machine filled in.
-func (p *Plan) choose(e *kernel.Entry, name string, q kernel.Query) (*kernel.Variant, kernel.Query, []Skip, error) {
+// choose asks gates, with the machine filled in: the first that admits the query has it.
+func (p *Plan) choose(gates []*kernel.Entry, name string, q kernel.Query) (*kernel.Variant, kernel.Query, []Skip, error) {
 	q.Arch, q.SharedBytes, q.Off = p.Target.Arch, p.Target.SharedBytes, p.Options.Off
-	if e == nil {
+	if len(gates) == 0 {
 		return nil, q, nil, fmt.Errorf("no kernel computes %s of this format", name)
 	}
 	var skipped []Skip
-	v := e.Choose(&q, func(v *kernel.Variant, reason string) {
-		if reason != "" {
-			skipped = append(skipped, Skip{v, reason})
+	var refused error
+	for _, e := range gates {
+		v := e.Choose(&q, func(v *kernel.Variant, reason string) {
+			if reason != "" {
+				skipped = append(skipped, Skip{v, reason})
+			}
+		})
+		if v != nil {
+			return v, q, skipped, nil
 		}
-	})
-	if v == nil {
 		_, err := e.Pick(&q)
-		return nil, q, nil, err
+		refused = errors.Join(refused, err)
 	}
-	return v, q, skipped, nil
+	return nil, q, nil, refused
 }
 
 // WeightBytes is the device memory of all weights.

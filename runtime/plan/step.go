@@ -38,12 +38,13 @@ func (s *step) rows(v op.Value) int {
 func (s *step) width(v op.Value) int { return s.Graph.Values[v].Width }
 
 // launch adds a launch of the chosen variant; args are bound by name to the kernel's.
-func (s *step) launch(name string, e *kernel.Entry, what string, q kernel.Query, w *Placed, args map[string]Arg) error {
-	v, q, skipped, err := s.choose(e, what, q)
+func (s *step) launch(name string, gates []*kernel.Entry, what string, q kernel.Query, w *Placed, args map[string]Arg) error {
+	v, q, skipped, err := s.choose(gates, what, q)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	l := Launch{Name: name, Variant: v, Query: q, Grid: v.Grid(&q), Shared: v.Shared(&q), Weight: w, Skipped: skipped}
+	l := Launch{Name: name, Variant: v, Query: q, Grid: v.Grid(&q), Shared: v.Shared(&q), Weight: w, Skipped: skipped,
+		Dependent: v.Awaits && s.Target.Arch >= overlapArch && len(s.launches) > 0}
 	for _, a := range v.Args {
 		arg, ok := args[a.Name]
 		if !ok {
@@ -54,6 +55,9 @@ func (s *step) launch(name string, e *kernel.Entry, what string, q kernel.Query,
 	s.launches = append(s.launches, l)
 	return nil
 }
+
+// overlapArch is the least architecture whose launches can overlap their predecessors.
+const overlapArch = 90
 
 func ref(k RefKind, i int) Arg { return Arg{Ref: k, Index: i} }
 func integer(n int) Arg        { return Arg{Int: int64(n)} }
@@ -154,15 +158,7 @@ func (s *step) product(x op.MatMul) error {
 			}
 		}
 	}
-	v, q, _, err := s.matmul(x.Weight, tokens, w.Layout)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	entry := find("matmul", class, x.Weight)
-	if v.Family != entry.Family {
-		entry = find("matmul-tile", class, x.Weight)
-	}
-	if err := s.launch(name, entry, "matmul", q, w, map[string]Arg{
+	if err := s.launch(name, s.productGates(x.Weight, tokens), "matmul", s.productQuery(x.Weight, tokens, w.Layout), w, map[string]Arg{
 		"w": s.weightRef(x.Weight), "x": in, "bias": s.weightRef(x.Bias), "y": value(x.Out), "rows": integer(x.Weight.Rows), "cols": integer(x.Weight.Cols),
 		"tokens": integer(tokens), "y_stride": integer(x.Weight.Rows)}); err != nil {
 		return err

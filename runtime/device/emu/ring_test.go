@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/generated/gate"
+	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/emu"
 	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/gguf"
 	"github.com/minfer/minfer/runtime/kernel"
 )
 
@@ -185,6 +190,66 @@ func checkRing(t *testing.T, d *emu.Driver, v *kernel.Variant, q *kernel.Query, 
 	for _, a := range args {
 		if a.Kind == gpu.ArgPointer {
 			d.Free(gpu.Pointer(a.Bits))
+		}
+	}
+}
+
+// A model whose weights allow it decodes by streaming kernels on a Hopper GPU and by the others on an older one; both give the logits of
+// the CPU device, as near as the rounding of activations to 8 bits makes them.
+func TestRoutesFollowTheArchitecture(t *testing.T) {
+	for _, golden := range archtest.Goldens(t) {
+		if golden.Name != "qwen2-tall-q4_K_M" && golden.Name != "llama-small-q4_K_M" {
+			continue
+		}
+		f, err := gguf.Open(golden.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		g, err := arch.Build(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := steps(t, "cpu", g, device.Q8, golden.Tokens, golden.Peer.Tokens[:3])
+		for _, sm := range []int{80, 90} {
+			t.Run(fmt.Sprintf("%s/sm_%d", golden.Name, sm), func(t *testing.T) {
+				d := gpu.New("emu", func() (gpu.Driver, error) { return emu.Open(t.Context(), emu.Options{Arch: sm}) }, nil)
+				m, err := d.Load(t.Context(), g, device.LoadOptions{})
+				if errors.Is(err, emu.ErrNoCompiler) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				rings := 0
+				for _, r := range m.Routes() {
+					if strings.HasPrefix(r.Kernel, "matvec-ring-") {
+						rings++
+					}
+				}
+				if (rings > 0) != (sm >= 90) {
+					t.Errorf("%d matrices of %d are streamed", rings, len(m.Routes()))
+				}
+				s, err := m.NewSession(device.SessionOptions{Context: 64})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				for i := range want {
+					next := golden.Tokens
+					if i > 0 {
+						next = golden.Peer.Tokens[i-1 : i]
+					}
+					rows, err := s.Forward(t.Context(), next, device.LogitsLast)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if apart, allowed := archtest.Distance(rows[0], want[i]), max(0.02, golden.ClassTolerance()); !(apart <= allowed) {
+						t.Errorf("step %d: logits are %.4f from the CPU device's, allowed %.4f", i, apart, allowed)
+					}
+				}
+			})
 		}
 	}
 }

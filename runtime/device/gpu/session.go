@@ -144,7 +144,7 @@ func (s *session) launches(tokens, wanted int) ([]Launch, []string, error) {
 	}
 	bound, names := make([]Launch, len(planned)), make([]string, len(planned))
 	for i, l := range planned {
-		b := Launch{Kernel: l.Variant.Symbol, Grid: l.Grid, Block: [3]uint32{l.Variant.Threads, 1, 1}, SharedBytes: l.Shared}
+		b := Launch{Kernel: l.Variant.Symbol, Grid: l.Grid, Block: [3]uint32{l.Variant.Threads, 1, 1}, SharedBytes: l.Shared, Dependent: l.Dependent}
 		for k, a := range l.Args {
 			b.Args = append(b.Args, s.bind(l.Variant.Args[k].Type, a))
 		}
