@@ -17,6 +17,7 @@ import (
 	"github.com/minfer/minfer/gen/emit/report"
 	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/emit/shape"
+	"github.com/minfer/minfer/gen/emit/tile"
 	"github.com/minfer/minfer/gen/emit/vec"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
@@ -29,6 +30,7 @@ import (
 var emitters = []emit.Emitter{
 	format.Emitter{},  // generated/format: ids, sizes and block types
 	cpu.Emitter{},     // generated/cpu: kernels in portable Go
+	tile.Emitter{},    // generated/tile: matrix kernels of the CPU in assembly, and the layout that they read
 	vec.Emitter{},     // generated/vec: vector assembly of what runs beside products with weights
 	cuda.Emitter{},    // generated/cuda: GPU kernels and the headers that they include
 	gate.Emitter{},    // generated/gate: which kernel may run a shape

@@ -23,6 +23,9 @@ type Kernels struct {
 	DotQ8 func(w, x []byte) float32
 	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
+	// Weights sets dst to the integers that DotQ8 multiplies: product(weight) + sum(bias), times the least power of two
+	// that makes them whole. nil where DotQ8 is.
+	Weights func(dst []int8, src []byte)
 }
 
 // For is the kernels of a format; false for a type that no format has.
@@ -45,53 +48,53 @@ func For(t format.Type) (Kernels, bool) {
 	case format.I8:
 		return Kernels{Dequantize: dequantizeI8, DotF32: dotF32I8}, true
 	case format.IQ1M:
-		return Kernels{Dequantize: dequantizeIQ1M, DotF32: dotF32IQ1M, DotQ8: dotQ8IQ1M}, true
+		return Kernels{Dequantize: dequantizeIQ1M, DotF32: dotF32IQ1M, DotQ8: dotQ8IQ1M, Weights: weightsIQ1M}, true
 	case format.IQ1S:
-		return Kernels{Dequantize: dequantizeIQ1S, DotF32: dotF32IQ1S, DotQ8: dotQ8IQ1S}, true
+		return Kernels{Dequantize: dequantizeIQ1S, DotF32: dotF32IQ1S, DotQ8: dotQ8IQ1S, Weights: weightsIQ1S}, true
 	case format.IQ2S:
-		return Kernels{Dequantize: dequantizeIQ2S, DotF32: dotF32IQ2S, DotQ8: dotQ8IQ2S}, true
+		return Kernels{Dequantize: dequantizeIQ2S, DotF32: dotF32IQ2S, DotQ8: dotQ8IQ2S, Weights: weightsIQ2S}, true
 	case format.IQ2XS:
-		return Kernels{Dequantize: dequantizeIQ2XS, DotF32: dotF32IQ2XS, DotQ8: dotQ8IQ2XS}, true
+		return Kernels{Dequantize: dequantizeIQ2XS, DotF32: dotF32IQ2XS, DotQ8: dotQ8IQ2XS, Weights: weightsIQ2XS}, true
 	case format.IQ2XXS:
-		return Kernels{Dequantize: dequantizeIQ2XXS, DotF32: dotF32IQ2XXS, DotQ8: dotQ8IQ2XXS}, true
+		return Kernels{Dequantize: dequantizeIQ2XXS, DotF32: dotF32IQ2XXS, DotQ8: dotQ8IQ2XXS, Weights: weightsIQ2XXS}, true
 	case format.IQ3S:
-		return Kernels{Dequantize: dequantizeIQ3S, DotF32: dotF32IQ3S, DotQ8: dotQ8IQ3S}, true
+		return Kernels{Dequantize: dequantizeIQ3S, DotF32: dotF32IQ3S, DotQ8: dotQ8IQ3S, Weights: weightsIQ3S}, true
 	case format.IQ3XXS:
-		return Kernels{Dequantize: dequantizeIQ3XXS, DotF32: dotF32IQ3XXS, DotQ8: dotQ8IQ3XXS}, true
+		return Kernels{Dequantize: dequantizeIQ3XXS, DotF32: dotF32IQ3XXS, DotQ8: dotQ8IQ3XXS, Weights: weightsIQ3XXS}, true
 	case format.IQ4NL:
-		return Kernels{Dequantize: dequantizeIQ4NL, DotF32: dotF32IQ4NL, DotQ8: dotQ8IQ4NL}, true
+		return Kernels{Dequantize: dequantizeIQ4NL, DotF32: dotF32IQ4NL, DotQ8: dotQ8IQ4NL, Weights: weightsIQ4NL}, true
 	case format.IQ4XS:
-		return Kernels{Dequantize: dequantizeIQ4XS, DotF32: dotF32IQ4XS, DotQ8: dotQ8IQ4XS}, true
+		return Kernels{Dequantize: dequantizeIQ4XS, DotF32: dotF32IQ4XS, DotQ8: dotQ8IQ4XS, Weights: weightsIQ4XS}, true
 	case format.MXFP4:
-		return Kernels{Dequantize: dequantizeMXFP4, DotF32: dotF32MXFP4, DotQ8: dotQ8MXFP4}, true
+		return Kernels{Dequantize: dequantizeMXFP4, DotF32: dotF32MXFP4, DotQ8: dotQ8MXFP4, Weights: weightsMXFP4}, true
 	case format.Q2K:
-		return Kernels{Dequantize: dequantizeQ2K, DotF32: dotF32Q2K, DotQ8: dotQ8Q2K, Quantize: quantizeQ2K}, true
+		return Kernels{Dequantize: dequantizeQ2K, DotF32: dotF32Q2K, DotQ8: dotQ8Q2K, Quantize: quantizeQ2K, Weights: weightsQ2K}, true
 	case format.Q3K:
-		return Kernels{Dequantize: dequantizeQ3K, DotF32: dotF32Q3K, DotQ8: dotQ8Q3K, Quantize: quantizeQ3K}, true
+		return Kernels{Dequantize: dequantizeQ3K, DotF32: dotF32Q3K, DotQ8: dotQ8Q3K, Quantize: quantizeQ3K, Weights: weightsQ3K}, true
 	case format.Q4_0:
-		return Kernels{Dequantize: dequantizeQ4_0, DotF32: dotF32Q4_0, DotQ8: dotQ8Q4_0, Quantize: quantizeQ4_0}, true
+		return Kernels{Dequantize: dequantizeQ4_0, DotF32: dotF32Q4_0, DotQ8: dotQ8Q4_0, Quantize: quantizeQ4_0, Weights: weightsQ4_0}, true
 	case format.Q4_1:
-		return Kernels{Dequantize: dequantizeQ4_1, DotF32: dotF32Q4_1, DotQ8: dotQ8Q4_1, Quantize: quantizeQ4_1}, true
+		return Kernels{Dequantize: dequantizeQ4_1, DotF32: dotF32Q4_1, DotQ8: dotQ8Q4_1, Quantize: quantizeQ4_1, Weights: weightsQ4_1}, true
 	case format.Q4K:
-		return Kernels{Dequantize: dequantizeQ4K, DotF32: dotF32Q4K, DotQ8: dotQ8Q4K, Quantize: quantizeQ4K}, true
+		return Kernels{Dequantize: dequantizeQ4K, DotF32: dotF32Q4K, DotQ8: dotQ8Q4K, Quantize: quantizeQ4K, Weights: weightsQ4K}, true
 	case format.Q5_0:
-		return Kernels{Dequantize: dequantizeQ5_0, DotF32: dotF32Q5_0, DotQ8: dotQ8Q5_0, Quantize: quantizeQ5_0}, true
+		return Kernels{Dequantize: dequantizeQ5_0, DotF32: dotF32Q5_0, DotQ8: dotQ8Q5_0, Quantize: quantizeQ5_0, Weights: weightsQ5_0}, true
 	case format.Q5_1:
-		return Kernels{Dequantize: dequantizeQ5_1, DotF32: dotF32Q5_1, DotQ8: dotQ8Q5_1, Quantize: quantizeQ5_1}, true
+		return Kernels{Dequantize: dequantizeQ5_1, DotF32: dotF32Q5_1, DotQ8: dotQ8Q5_1, Quantize: quantizeQ5_1, Weights: weightsQ5_1}, true
 	case format.Q5K:
-		return Kernels{Dequantize: dequantizeQ5K, DotF32: dotF32Q5K, DotQ8: dotQ8Q5K, Quantize: quantizeQ5K}, true
+		return Kernels{Dequantize: dequantizeQ5K, DotF32: dotF32Q5K, DotQ8: dotQ8Q5K, Quantize: quantizeQ5K, Weights: weightsQ5K}, true
 	case format.Q6K:
-		return Kernels{Dequantize: dequantizeQ6K, DotF32: dotF32Q6K, DotQ8: dotQ8Q6K, Quantize: quantizeQ6K}, true
+		return Kernels{Dequantize: dequantizeQ6K, DotF32: dotF32Q6K, DotQ8: dotQ8Q6K, Quantize: quantizeQ6K, Weights: weightsQ6K}, true
 	case format.Q8_0:
-		return Kernels{Dequantize: dequantizeQ8_0, DotF32: dotF32Q8_0, DotQ8: dotQ8Q8_0, Quantize: quantizeQ8_0}, true
+		return Kernels{Dequantize: dequantizeQ8_0, DotF32: dotF32Q8_0, DotQ8: dotQ8Q8_0, Quantize: quantizeQ8_0, Weights: weightsQ8_0}, true
 	case format.Q8_1:
-		return Kernels{Dequantize: dequantizeQ8_1, DotF32: dotF32Q8_1, DotQ8: dotQ8Q8_1}, true
+		return Kernels{Dequantize: dequantizeQ8_1, DotF32: dotF32Q8_1, DotQ8: dotQ8Q8_1, Weights: weightsQ8_1}, true
 	case format.Q8K:
-		return Kernels{Dequantize: dequantizeQ8K, DotF32: dotF32Q8K, DotQ8: dotQ8Q8K}, true
+		return Kernels{Dequantize: dequantizeQ8K, DotF32: dotF32Q8K, DotQ8: dotQ8Q8K, Weights: weightsQ8K}, true
 	case format.TQ1_0:
-		return Kernels{Dequantize: dequantizeTQ1_0, DotF32: dotF32TQ1_0, DotQ8: dotQ8TQ1_0}, true
+		return Kernels{Dequantize: dequantizeTQ1_0, DotF32: dotF32TQ1_0, DotQ8: dotQ8TQ1_0, Weights: weightsTQ1_0}, true
 	case format.TQ2_0:
-		return Kernels{Dequantize: dequantizeTQ2_0, DotF32: dotF32TQ2_0, DotQ8: dotQ8TQ2_0}, true
+		return Kernels{Dequantize: dequantizeTQ2_0, DotF32: dotF32TQ2_0, DotQ8: dotQ8TQ2_0, Weights: weightsTQ2_0}, true
 	}
 	return Kernels{}, false
 }

@@ -146,3 +146,34 @@ func dotQ8IQ1M(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ1M sets dst[e] to the integer that element e is before it is scaled, w = g + delta, times 8.
+// src is len(dst)/256 blocks of 56 bytes.
+func weightsIQ1M(dst []int8, src []byte) {
+	checkRow("iq1_m", len(dst), len(src), 256, 56)
+	for ; len(dst) > 0; dst, src = dst[256:], src[56:] {
+		b := (*[56]byte)(src)
+		y := (*[256]int8)(dst)
+		for a := range 4 {
+			for b_ := range 2 {
+				for c := range 2 {
+					qh0 := uint32(b[4*a+2*b_+c+32])
+					qs := (*[2]byte)(b[8*a+4*b_+2*c:])
+					ys := (*[16]int8)(y[64*a+32*b_+16*c:])
+					for l := range 2 {
+						delta := 1 - 2*int32(qh0>>(4*l+3)&1)
+						idx := uint32(iq1sGrid[uint32(qs[l])|(qh0>>(4*l)&7)<<8])
+						ys[8*l] = int8(8*(int32(idx&3)-1) + delta)
+						ys[8*l+1] = int8(8*(int32(idx>>2&3)-1) + delta)
+						ys[8*l+2] = int8(8*(int32(idx>>4&3)-1) + delta)
+						ys[8*l+3] = int8(8*(int32(idx>>6&3)-1) + delta)
+						ys[8*l+4] = int8(8*(int32(idx>>8&3)-1) + delta)
+						ys[8*l+5] = int8(8*(int32(idx>>10&3)-1) + delta)
+						ys[8*l+6] = int8(8*(int32(idx>>12&3)-1) + delta)
+						ys[8*l+7] = int8(8*(int32(idx>>14)-1) + delta)
+					}
+				}
+			}
+		}
+	}
+}

@@ -128,3 +128,30 @@ func dotQ8IQ1S(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ1S sets dst[e] to the integer that element e is before it is scaled, w = g + delta, times 8.
+// src is len(dst)/256 blocks of 50 bytes.
+func weightsIQ1S(dst []int8, src []byte) {
+	checkRow("iq1_s", len(dst), len(src), 256, 50)
+	for ; len(dst) > 0; dst, src = dst[256:], src[50:] {
+		b := (*[50]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 8 {
+			qh0 := uint32(binary.LittleEndian.Uint16(b[2*ib+34:]))
+			delta := 1 - 2*int32(qh0>>15)
+			qs := (*[4]byte)(b[4*ib+2:])
+			ys := (*[32]int8)(y[32*ib:])
+			for l := range 4 {
+				idx := uint32(iq1sGrid[uint32(qs[l])|(qh0>>(3*l)&7)<<8])
+				ys[8*l] = int8(8*(int32(idx&3)-1) + delta)
+				ys[8*l+1] = int8(8*(int32(idx>>2&3)-1) + delta)
+				ys[8*l+2] = int8(8*(int32(idx>>4&3)-1) + delta)
+				ys[8*l+3] = int8(8*(int32(idx>>6&3)-1) + delta)
+				ys[8*l+4] = int8(8*(int32(idx>>8&3)-1) + delta)
+				ys[8*l+5] = int8(8*(int32(idx>>10&3)-1) + delta)
+				ys[8*l+6] = int8(8*(int32(idx>>12&3)-1) + delta)
+				ys[8*l+7] = int8(8*(int32(idx>>14)-1) + delta)
+			}
+		}
+	}
+}

@@ -137,3 +137,31 @@ func dotQ8IQ2S(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ2S sets dst[e] to the integer that element e is before it is scaled, w = g*neg.
+// src is len(dst)/256 blocks of 82 bytes.
+func weightsIQ2S(dst []int8, src []byte) {
+	checkRow("iq2_s", len(dst), len(src), 256, 82)
+	for ; len(dst) > 0; dst, src = dst[256:], src[82:] {
+		b := (*[82]byte)(src)
+		y := (*[256]int8)(dst)
+		qh0 := binary.LittleEndian.Uint64(b[66:])
+		for ib := range 16 {
+			qs := (*[2]byte)(b[2*ib+2:])
+			signs := (*[2]byte)(b[2*ib+34:])
+			ys := (*[16]int8)(y[16*ib:])
+			for l := range 2 {
+				signs0 := uint32(signs[l])
+				idx := uint32(iq2sGrid[uint32(qs[l])|uint32(qh0>>(4*ib+2*l)&3)<<8])
+				ys[8*l] = int8(int32(iq2SLevels[idx&3]) * (1 - 2*int32(signs0&1)))
+				ys[8*l+1] = int8(int32(iq2SLevels[idx>>2&3]) * (1 - 2*int32(signs0>>1&1)))
+				ys[8*l+2] = int8(int32(iq2SLevels[idx>>4&3]) * (1 - 2*int32(signs0>>2&1)))
+				ys[8*l+3] = int8(int32(iq2SLevels[idx>>6&3]) * (1 - 2*int32(signs0>>3&1)))
+				ys[8*l+4] = int8(int32(iq2SLevels[idx>>8&3]) * (1 - 2*int32(signs0>>4&1)))
+				ys[8*l+5] = int8(int32(iq2SLevels[idx>>10&3]) * (1 - 2*int32(signs0>>5&1)))
+				ys[8*l+6] = int8(int32(iq2SLevels[idx>>12&3]) * (1 - 2*int32(signs0>>6&1)))
+				ys[8*l+7] = int8(int32(iq2SLevels[idx>>14]) * (1 - 2*int32(signs0>>7)))
+			}
+		}
+	}
+}

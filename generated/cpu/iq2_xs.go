@@ -132,3 +132,30 @@ func dotQ8IQ2XS(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ2XS sets dst[e] to the integer that element e is before it is scaled, w = g*neg.
+// src is len(dst)/256 blocks of 74 bytes.
+func weightsIQ2XS(dst []int8, src []byte) {
+	checkRow("iq2_xs", len(dst), len(src), 256, 74)
+	for ; len(dst) > 0; dst, src = dst[256:], src[74:] {
+		b := (*[74]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 16 {
+			qs := (*[4]byte)(b[4*ib+2:])
+			ys := (*[16]int8)(y[16*ib:])
+			for l := range 2 {
+				qs0 := uint32(binary.LittleEndian.Uint16(qs[2*l:]))
+				idx := uint32(iq2xsGrid[qs0&0x1ff])
+				sg := uint32(evenParity7[qs0>>9])
+				ys[8*l] = int8(int32(iq2SLevels[idx&3]) * (1 - 2*int32(sg&1)))
+				ys[8*l+1] = int8(int32(iq2SLevels[idx>>2&3]) * (1 - 2*int32(sg>>1&1)))
+				ys[8*l+2] = int8(int32(iq2SLevels[idx>>4&3]) * (1 - 2*int32(sg>>2&1)))
+				ys[8*l+3] = int8(int32(iq2SLevels[idx>>6&3]) * (1 - 2*int32(sg>>3&1)))
+				ys[8*l+4] = int8(int32(iq2SLevels[idx>>8&3]) * (1 - 2*int32(sg>>4&1)))
+				ys[8*l+5] = int8(int32(iq2SLevels[idx>>10&3]) * (1 - 2*int32(sg>>5&1)))
+				ys[8*l+6] = int8(int32(iq2SLevels[idx>>12&3]) * (1 - 2*int32(sg>>6&1)))
+				ys[8*l+7] = int8(int32(iq2SLevels[idx>>14]) * (1 - 2*int32(sg>>7)))
+			}
+		}
+	}
+}

@@ -126,3 +126,30 @@ func dotQ8IQ2XXS(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ2XXS sets dst[e] to the integer that element e is before it is scaled, w = g*neg.
+// src is len(dst)/256 blocks of 66 bytes.
+func weightsIQ2XXS(dst []int8, src []byte) {
+	checkRow("iq2_xxs", len(dst), len(src), 256, 66)
+	for ; len(dst) > 0; dst, src = dst[256:], src[66:] {
+		b := (*[66]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 8 {
+			qs0 := binary.LittleEndian.Uint32(b[8*ib+2:])
+			qs1 := binary.LittleEndian.Uint32(b[8*ib+6:])
+			ys := (*[32]int8)(y[32*ib:])
+			for l := range 4 {
+				idx := uint32(iq2xxsGrid[qs0>>(8*l)&0xff])
+				sg := uint32(evenParity7[qs1>>(7*l)&0x7f])
+				ys[8*l] = int8(int32(iq2SLevels[idx&3]) * (1 - 2*int32(sg&1)))
+				ys[8*l+1] = int8(int32(iq2SLevels[idx>>2&3]) * (1 - 2*int32(sg>>1&1)))
+				ys[8*l+2] = int8(int32(iq2SLevels[idx>>4&3]) * (1 - 2*int32(sg>>2&1)))
+				ys[8*l+3] = int8(int32(iq2SLevels[idx>>6&3]) * (1 - 2*int32(sg>>3&1)))
+				ys[8*l+4] = int8(int32(iq2SLevels[idx>>8&3]) * (1 - 2*int32(sg>>4&1)))
+				ys[8*l+5] = int8(int32(iq2SLevels[idx>>10&3]) * (1 - 2*int32(sg>>5&1)))
+				ys[8*l+6] = int8(int32(iq2SLevels[idx>>12&3]) * (1 - 2*int32(sg>>6&1)))
+				ys[8*l+7] = int8(int32(iq2SLevels[idx>>14]) * (1 - 2*int32(sg>>7)))
+			}
+		}
+	}
+}

@@ -138,3 +138,32 @@ func dotQ8IQ3S(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ3S sets dst[e] to the integer that element e is before it is scaled, w = g*neg.
+// src is len(dst)/256 blocks of 110 bytes.
+func weightsIQ3S(dst []int8, src []byte) {
+	checkRow("iq3_s", len(dst), len(src), 256, 110)
+	for ; len(dst) > 0; dst, src = dst[256:], src[110:] {
+		b := (*[110]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 8 {
+			qh0 := uint32(b[ib+66])
+			qs := (*[8]byte)(b[8*ib+2:])
+			signs := (*[4]byte)(b[4*ib+74:])
+			ys := (*[32]int8)(y[32*ib:])
+			for l := range 4 {
+				signs0 := uint32(signs[l])
+				idx0 := uint32(iq3sGrid[uint32(qs[2*l])|(qh0>>(2*l)&1)<<8])
+				idx1 := uint32(iq3sGrid[uint32(qs[2*l+1])|(qh0>>(2*l+1)&1)<<8])
+				ys[8*l] = int8((2*int32(idx0&7) + 1) * (1 - 2*int32(signs0&1)))
+				ys[8*l+1] = int8((2*int32(idx0>>3&7) + 1) * (1 - 2*int32(signs0>>1&1)))
+				ys[8*l+2] = int8((2*int32(idx0>>6&7) + 1) * (1 - 2*int32(signs0>>2&1)))
+				ys[8*l+3] = int8((2*int32(idx0>>9&7) + 1) * (1 - 2*int32(signs0>>3&1)))
+				ys[8*l+4] = int8((2*int32(idx1&7) + 1) * (1 - 2*int32(signs0>>4&1)))
+				ys[8*l+5] = int8((2*int32(idx1>>3&7) + 1) * (1 - 2*int32(signs0>>5&1)))
+				ys[8*l+6] = int8((2*int32(idx1>>6&7) + 1) * (1 - 2*int32(signs0>>6&1)))
+				ys[8*l+7] = int8((2*int32(idx1>>9&7) + 1) * (1 - 2*int32(signs0>>7)))
+			}
+		}
+	}
+}

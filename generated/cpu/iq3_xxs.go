@@ -130,3 +130,31 @@ func dotQ8IQ3XXS(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ3XXS sets dst[e] to the integer that element e is before it is scaled, w = g*neg.
+// src is len(dst)/256 blocks of 98 bytes.
+func weightsIQ3XXS(dst []int8, src []byte) {
+	checkRow("iq3_xxs", len(dst), len(src), 256, 98)
+	for ; len(dst) > 0; dst, src = dst[256:], src[98:] {
+		b := (*[98]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 8 {
+			gas0 := binary.LittleEndian.Uint32(b[4*ib+66:])
+			qs := (*[8]byte)(b[8*ib+2:])
+			ys := (*[32]int8)(y[32*ib:])
+			for l := range 4 {
+				idx0 := uint32(iq3xxsGrid[qs[2*l]])
+				idx1 := uint32(iq3xxsGrid[qs[2*l+1]])
+				sg := uint32(evenParity7[gas0>>(7*l)&0x7f])
+				ys[8*l] = int8(int32(iq3XxsLevels[idx0&7]) * (1 - 2*int32(sg&1)))
+				ys[8*l+1] = int8(int32(iq3XxsLevels[idx0>>3&7]) * (1 - 2*int32(sg>>1&1)))
+				ys[8*l+2] = int8(int32(iq3XxsLevels[idx0>>6&7]) * (1 - 2*int32(sg>>2&1)))
+				ys[8*l+3] = int8(int32(iq3XxsLevels[idx0>>9&7]) * (1 - 2*int32(sg>>3&1)))
+				ys[8*l+4] = int8(int32(iq3XxsLevels[idx1&7]) * (1 - 2*int32(sg>>4&1)))
+				ys[8*l+5] = int8(int32(iq3XxsLevels[idx1>>3&7]) * (1 - 2*int32(sg>>5&1)))
+				ys[8*l+6] = int8(int32(iq3XxsLevels[idx1>>6&7]) * (1 - 2*int32(sg>>6&1)))
+				ys[8*l+7] = int8(int32(iq3XxsLevels[idx1>>9&7]) * (1 - 2*int32(sg>>7)))
+			}
+		}
+	}
+}

@@ -89,3 +89,21 @@ func dotQ8IQ4NL(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ4NL sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 18 bytes.
+func weightsIQ4NL(dst []int8, src []byte) {
+	checkRow("iq4_nl", len(dst), len(src), 32, 18)
+	for ; len(dst) > 0; dst, src = dst[32:], src[18:] {
+		b := (*[18]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			qs0 := uint32(b[2*l+2])
+			qs1 := uint32(b[2*l+3])
+			y[2*l] = int8(int32(iq4NlLevels[qs0&0xf]))
+			y[2*l+1] = int8(int32(iq4NlLevels[qs1&0xf]))
+			y[2*l+16] = int8(int32(iq4NlLevels[qs0>>4]))
+			y[2*l+17] = int8(int32(iq4NlLevels[qs1>>4]))
+		}
+	}
+}

@@ -117,3 +117,25 @@ func dotQ8IQ4XS(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsIQ4XS sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 136 bytes.
+func weightsIQ4XS(dst []int8, src []byte) {
+	checkRow("iq4_xs", len(dst), len(src), 256, 136)
+	for ; len(dst) > 0; dst, src = dst[256:], src[136:] {
+		b := (*[136]byte)(src)
+		y := (*[256]int8)(dst)
+		for ib := range 8 {
+			qs := (*[16]byte)(b[16*ib+8:])
+			ys := (*[32]int8)(y[32*ib:])
+			for l := range 8 {
+				qs0 := uint32(qs[2*l])
+				qs1 := uint32(qs[2*l+1])
+				ys[2*l] = int8(int32(iq4NlLevels[qs0&0xf]))
+				ys[2*l+1] = int8(int32(iq4NlLevels[qs1&0xf]))
+				ys[2*l+16] = int8(int32(iq4NlLevels[qs0>>4]))
+				ys[2*l+17] = int8(int32(iq4NlLevels[qs1>>4]))
+			}
+		}
+	}
+}

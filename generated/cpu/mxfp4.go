@@ -89,3 +89,21 @@ func dotQ8MXFP4(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsMXFP4 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 17 bytes.
+func weightsMXFP4(dst []int8, src []byte) {
+	checkRow("mxfp4", len(dst), len(src), 32, 17)
+	for ; len(dst) > 0; dst, src = dst[32:], src[17:] {
+		b := (*[17]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			qs0 := uint32(b[2*l+1])
+			qs1 := uint32(b[2*l+2])
+			y[2*l] = int8(int32(mxfp4Levels[qs0&0xf]))
+			y[2*l+1] = int8(int32(mxfp4Levels[qs1&0xf]))
+			y[2*l+16] = int8(int32(mxfp4Levels[qs0>>4]))
+			y[2*l+17] = int8(int32(mxfp4Levels[qs1>>4]))
+		}
+	}
+}

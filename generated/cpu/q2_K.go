@@ -221,3 +221,26 @@ func quantizeQ2K(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ2K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 84 bytes.
+func weightsQ2K(dst []int8, src []byte) {
+	checkRow("q2_K", len(dst), len(src), 256, 84)
+	for ; len(dst) > 0; dst, src = dst[256:], src[84:] {
+		b := (*[84]byte)(src)
+		y := (*[256]int8)(dst)
+		for h := range 2 {
+			for k := range 2 {
+				qs := (*[16]byte)(b[32*h+16*k+16:])
+				ys := (*[112]int8)(y[128*h+16*k:])
+				for l := range 16 {
+					qs0 := uint32(qs[l])
+					ys[l] = int8(int32(qs0 & 3))
+					ys[l+32] = int8(int32(qs0 >> 2 & 3))
+					ys[l+64] = int8(int32(qs0 >> 4 & 3))
+					ys[l+96] = int8(int32(qs0 >> 6))
+				}
+			}
+		}
+	}
+}

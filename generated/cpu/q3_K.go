@@ -240,3 +240,31 @@ func quantizeQ3K(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ3K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 110 bytes.
+func weightsQ3K(dst []int8, src []byte) {
+	checkRow("q3_K", len(dst), len(src), 256, 110)
+	for ; len(dst) > 0; dst, src = dst[256:], src[110:] {
+		b := (*[110]byte)(src)
+		y := (*[256]int8)(dst)
+		for k := range 2 {
+			qs := (*[48]byte)(b[16*k+32:])
+			hmask := (*[16]byte)(b[16*k:])
+			ys := (*[240]int8)(y[16*k:])
+			for l := range 16 {
+				qs0 := uint32(qs[l])
+				qs1 := uint32(qs[l+32])
+				hmask0 := uint32(hmask[l])
+				ys[l] = int8(int32(qs0&3|(hmask0&1)<<2) - 4)
+				ys[l+32] = int8(int32(qs0>>2&3|(hmask0>>1&1)<<2) - 4)
+				ys[l+64] = int8(int32(qs0>>4&3|(hmask0>>2&1)<<2) - 4)
+				ys[l+96] = int8(int32(qs0>>6|(hmask0>>3&1)<<2) - 4)
+				ys[l+128] = int8(int32(qs1&3|(hmask0>>4&1)<<2) - 4)
+				ys[l+160] = int8(int32(qs1>>2&3|(hmask0>>5&1)<<2) - 4)
+				ys[l+192] = int8(int32(qs1>>4&3|(hmask0>>6&1)<<2) - 4)
+				ys[l+224] = int8(int32(qs1>>6|(hmask0>>7)<<2) - 4)
+			}
+		}
+	}
+}

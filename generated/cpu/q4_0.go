@@ -106,3 +106,21 @@ func quantizeQ4_0(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ4_0 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 18 bytes.
+func weightsQ4_0(dst []int8, src []byte) {
+	checkRow("q4_0", len(dst), len(src), 32, 18)
+	for ; len(dst) > 0; dst, src = dst[32:], src[18:] {
+		b := (*[18]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			qs0 := uint32(b[2*l+2])
+			qs1 := uint32(b[2*l+3])
+			y[2*l] = int8(int32(qs0&0xf) - 8)
+			y[2*l+1] = int8(int32(qs1&0xf) - 8)
+			y[2*l+16] = int8(int32(qs0>>4) - 8)
+			y[2*l+17] = int8(int32(qs1>>4) - 8)
+		}
+	}
+}

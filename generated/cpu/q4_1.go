@@ -113,3 +113,21 @@ func quantizeQ4_1(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ4_1 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 20 bytes.
+func weightsQ4_1(dst []int8, src []byte) {
+	checkRow("q4_1", len(dst), len(src), 32, 20)
+	for ; len(dst) > 0; dst, src = dst[32:], src[20:] {
+		b := (*[20]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			qs0 := uint32(b[2*l+4])
+			qs1 := uint32(b[2*l+5])
+			y[2*l] = int8(int32(qs0 & 0xf))
+			y[2*l+1] = int8(int32(qs1 & 0xf))
+			y[2*l+16] = int8(int32(qs0 >> 4))
+			y[2*l+17] = int8(int32(qs1 >> 4))
+		}
+	}
+}

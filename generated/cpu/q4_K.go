@@ -183,3 +183,27 @@ func quantizeQ4K(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ4K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 144 bytes.
+func weightsQ4K(dst []int8, src []byte) {
+	checkRow("q4_K", len(dst), len(src), 256, 144)
+	for ; len(dst) > 0; dst, src = dst[256:], src[144:] {
+		b := (*[144]byte)(src)
+		y := (*[256]int8)(dst)
+		for a := range 2 {
+			for j := range 2 {
+				qs := (*[32]byte)(b[64*a+32*j+16:])
+				ys := (*[64]int8)(y[128*a+64*j:])
+				for l := range 16 {
+					qs0 := uint32(qs[2*l])
+					qs1 := uint32(qs[2*l+1])
+					ys[2*l] = int8(int32(qs0 & 0xf))
+					ys[2*l+1] = int8(int32(qs1 & 0xf))
+					ys[2*l+32] = int8(int32(qs0 >> 4))
+					ys[2*l+33] = int8(int32(qs1 >> 4))
+				}
+			}
+		}
+	}
+}

@@ -118,3 +118,23 @@ func quantizeQ5_0(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ5_0 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 22 bytes.
+func weightsQ5_0(dst []int8, src []byte) {
+	checkRow("q5_0", len(dst), len(src), 32, 22)
+	for ; len(dst) > 0; dst, src = dst[32:], src[22:] {
+		b := (*[22]byte)(src)
+		y := (*[32]int8)(dst)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[2:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[4:]))
+		for l := range 8 {
+			qs0 := uint32(b[2*l+6])
+			qs1 := uint32(b[2*l+7])
+			y[2*l] = int8(int32(qs0&0xf|(qh0>>(2*l)&1)<<4) - 16)
+			y[2*l+1] = int8(int32(qs1&0xf|(qh0>>(2*l+1)&1)<<4) - 16)
+			y[2*l+16] = int8(int32(qs0>>4|(qh1>>(2*l)&1)<<4) - 16)
+			y[2*l+17] = int8(int32(qs1>>4|(qh1>>(2*l+1)&1)<<4) - 16)
+		}
+	}
+}

@@ -125,3 +125,23 @@ func quantizeQ5_1(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ5_1 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 24 bytes.
+func weightsQ5_1(dst []int8, src []byte) {
+	checkRow("q5_1", len(dst), len(src), 32, 24)
+	for ; len(dst) > 0; dst, src = dst[32:], src[24:] {
+		b := (*[24]byte)(src)
+		y := (*[32]int8)(dst)
+		qh0 := uint32(binary.LittleEndian.Uint16(b[4:]))
+		qh1 := uint32(binary.LittleEndian.Uint16(b[6:]))
+		for l := range 8 {
+			qs0 := uint32(b[2*l+8])
+			qs1 := uint32(b[2*l+9])
+			y[2*l] = int8(int32(qs0&0xf | (qh0>>(2*l)&1)<<4))
+			y[2*l+1] = int8(int32(qs1&0xf | (qh0>>(2*l+1)&1)<<4))
+			y[2*l+16] = int8(int32(qs0>>4 | (qh1>>(2*l)&1)<<4))
+			y[2*l+17] = int8(int32(qs1>>4 | (qh1>>(2*l+1)&1)<<4))
+		}
+	}
+}

@@ -306,3 +306,28 @@ func quantizeQ5K(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ5K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 176 bytes.
+func weightsQ5K(dst []int8, src []byte) {
+	checkRow("q5_K", len(dst), len(src), 256, 176)
+	for ; len(dst) > 0; dst, src = dst[256:], src[176:] {
+		b := (*[176]byte)(src)
+		y := (*[256]int8)(dst)
+		for l := range 32 {
+			qs0 := uint32(b[l+48])
+			qs1 := uint32(b[l+80])
+			qs2 := uint32(b[l+112])
+			qs3 := uint32(b[l+144])
+			qh0 := uint32(b[l+16])
+			y[l] = int8(int32(qs0&0xf | (qh0&1)<<4))
+			y[l+32] = int8(int32(qs0>>4 | (qh0>>1&1)<<4))
+			y[l+64] = int8(int32(qs1&0xf | (qh0>>2&1)<<4))
+			y[l+96] = int8(int32(qs1>>4 | (qh0>>3&1)<<4))
+			y[l+128] = int8(int32(qs2&0xf | (qh0>>4&1)<<4))
+			y[l+160] = int8(int32(qs2>>4 | (qh0>>5&1)<<4))
+			y[l+192] = int8(int32(qs3&0xf | (qh0>>6&1)<<4))
+			y[l+224] = int8(int32(qs3>>4 | (qh0>>7)<<4))
+		}
+	}
+}

@@ -186,3 +186,29 @@ func quantizeQ6K(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ6K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 210 bytes.
+func weightsQ6K(dst []int8, src []byte) {
+	checkRow("q6_K", len(dst), len(src), 256, 210)
+	for ; len(dst) > 0; dst, src = dst[256:], src[210:] {
+		b := (*[210]byte)(src)
+		y := (*[256]int8)(dst)
+		for h := range 2 {
+			for k := range 2 {
+				ql := (*[48]byte)(b[64*h+16*k:])
+				qh := (*[16]byte)(b[32*h+16*k+128:])
+				ys := (*[112]int8)(y[128*h+16*k:])
+				for l := range 16 {
+					ql0 := uint32(ql[l])
+					ql1 := uint32(ql[l+32])
+					qh0 := uint32(qh[l])
+					ys[l] = int8(int32(ql0&0xf|(qh0&3)<<4) - 32)
+					ys[l+32] = int8(int32(ql1&0xf|(qh0>>2&3)<<4) - 32)
+					ys[l+64] = int8(int32(ql0>>4|(qh0>>4&3)<<4) - 32)
+					ys[l+96] = int8(int32(ql1>>4|(qh0>>6)<<4) - 32)
+				}
+			}
+		}
+	}
+}

@@ -101,3 +101,19 @@ func quantizeQ8_0(dst []byte, src []float32) {
 		}
 	}
 }
+
+// weightsQ8_0 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 34 bytes.
+func weightsQ8_0(dst []int8, src []byte) {
+	checkRow("q8_0", len(dst), len(src), 32, 34)
+	for ; len(dst) > 0; dst, src = dst[32:], src[34:] {
+		b := (*[34]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			y[4*l] = int8(int32(int8(b[4*l+2])))
+			y[4*l+1] = int8(int32(int8(b[4*l+3])))
+			y[4*l+2] = int8(int32(int8(b[4*l+4])))
+			y[4*l+3] = int8(int32(int8(b[4*l+5])))
+		}
+	}
+}

@@ -85,3 +85,19 @@ func dotQ8Q8_1(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsQ8_1 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/32 blocks of 36 bytes.
+func weightsQ8_1(dst []int8, src []byte) {
+	checkRow("q8_1", len(dst), len(src), 32, 36)
+	for ; len(dst) > 0; dst, src = dst[32:], src[36:] {
+		b := (*[36]byte)(src)
+		y := (*[32]int8)(dst)
+		for l := range 8 {
+			y[4*l] = int8(int32(int8(b[4*l+4])))
+			y[4*l+1] = int8(int32(int8(b[4*l+5])))
+			y[4*l+2] = int8(int32(int8(b[4*l+6])))
+			y[4*l+3] = int8(int32(int8(b[4*l+7])))
+		}
+	}
+}

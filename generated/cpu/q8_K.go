@@ -100,3 +100,23 @@ func dotQ8Q8K(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsQ8K sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 292 bytes.
+func weightsQ8K(dst []int8, src []byte) {
+	checkRow("q8_K", len(dst), len(src), 256, 292)
+	for ; len(dst) > 0; dst, src = dst[256:], src[292:] {
+		b := (*[292]byte)(src)
+		y := (*[256]int8)(dst)
+		for g := range 16 {
+			qs := (*[16]byte)(b[16*g+4:])
+			ys := (*[16]int8)(y[16*g:])
+			for l := range 4 {
+				ys[4*l] = int8(int32(int8(qs[4*l])))
+				ys[4*l+1] = int8(int32(int8(qs[4*l+1])))
+				ys[4*l+2] = int8(int32(int8(qs[4*l+2])))
+				ys[4*l+3] = int8(int32(int8(qs[4*l+3])))
+			}
+		}
+	}
+}

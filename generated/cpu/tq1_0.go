@@ -182,3 +182,42 @@ func dotQ8TQ1_0(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsTQ1_0 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 54 bytes.
+func weightsTQ1_0(dst []int8, src []byte) {
+	checkRow("tq1_0", len(dst), len(src), 256, 54)
+	for ; len(dst) > 0; dst, src = dst[256:], src[54:] {
+		b := (*[54]byte)(src)
+		y := (*[256]int8)(dst)
+		{ // elements 0..159
+			for m := range 32 {
+				b_ := uint32(base3Digits5Of8[b[m]])
+				y[m] = int8(int32(b_&3) - 1)
+				y[m+32] = int8(int32(b_>>2&3) - 1)
+				y[m+64] = int8(int32(b_>>4&3) - 1)
+				y[m+96] = int8(int32(b_>>6&3) - 1)
+				y[m+128] = int8(int32(b_>>8&3) - 1)
+			}
+		}
+		{ // elements 160..239
+			for m := range 16 {
+				b_ := uint32(base3Digits5Of8[b[m+32]])
+				y[m+160] = int8(int32(b_&3) - 1)
+				y[m+176] = int8(int32(b_>>2&3) - 1)
+				y[m+192] = int8(int32(b_>>4&3) - 1)
+				y[m+208] = int8(int32(b_>>6&3) - 1)
+				y[m+224] = int8(int32(b_>>8&3) - 1)
+			}
+		}
+		{ // elements 240..255
+			for m := range 4 {
+				b_ := uint32(base3Digits5Of8[b[m+48]])
+				y[m+240] = int8(int32(b_&3) - 1)
+				y[m+244] = int8(int32(b_>>2&3) - 1)
+				y[m+248] = int8(int32(b_>>4&3) - 1)
+				y[m+252] = int8(int32(b_>>6&3) - 1)
+			}
+		}
+	}
+}

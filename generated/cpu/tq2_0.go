@@ -101,3 +101,24 @@ func dotQ8TQ2_0(w, x []byte) float32 {
 	}
 	return acc
 }
+
+// weightsTQ2_0 sets dst[e] to the integer that element e is before it is scaled, w = q.
+// src is len(dst)/256 blocks of 66 bytes.
+func weightsTQ2_0(dst []int8, src []byte) {
+	checkRow("tq2_0", len(dst), len(src), 256, 66)
+	for ; len(dst) > 0; dst, src = dst[256:], src[66:] {
+		b := (*[66]byte)(src)
+		y := (*[256]int8)(dst)
+		for h := range 2 {
+			qs := (*[32]byte)(b[32*h:])
+			ys := (*[128]int8)(y[128*h:])
+			for m := range 32 {
+				qs0 := uint32(qs[m])
+				ys[m] = int8(int32(qs0&3) - 1)
+				ys[m+32] = int8(int32(qs0>>2&3) - 1)
+				ys[m+64] = int8(int32(qs0>>4&3) - 1)
+				ys[m+96] = int8(int32(qs0>>6) - 1)
+			}
+		}
+	}
+}

@@ -44,5 +44,6 @@ func Build(f *gguf.File) (*op.Graph, error) {
 	if err := g.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
+	g.Release = f.Release
 	return g, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Advice is how a program is going to read a file.
@@ -61,6 +62,29 @@ func (f *File) Prefault(ctx context.Context, progress func(done, total int64)) e
 		}
 	}
 	return nil
+}
+
+// Release gives the memory of data, a part of a tensor, back to the system for now: whole pages of a mapped file alone, which are
+// read again when they are touched. Other data stays where it is.
+func (f *File) Release(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	first := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	for _, m := range f.maps {
+		if len(m.data) == 0 {
+			continue
+		}
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
+		if first < base || first+uintptr(len(data)) > base+uintptr(len(m.data)) {
+			continue
+		}
+		lo := (int(first-base) + pageBytes - 1) / pageBytes * pageBytes
+		hi := (int(first-base) + len(data)) / pageBytes * pageBytes
+		if lo < hi {
+			release(m.data[lo:hi])
+		}
+	}
 }
 
 var pageBytes = os.Getpagesize()

@@ -12,6 +12,9 @@ var advices = map[Advice]int{
 
 func advise(b []byte, a Advice) error { return unix.Madvise(b, advices[a]) }
 
+// release lets whole pages of a map go; a system that refuses keeps them.
+func release(b []byte) { unix.Madvise(b, unix.MADV_DONTNEED) }
+
 // populate reads b, a part of a map, into memory. The system does it in one call where it can, and reports a page that the disk does not give
 // as an error; touching that page would end the program.
 func populate(b []byte) error {

@@ -17,6 +17,9 @@ type Graph struct {
 	Ops     []Op
 	Logits  Value
 	Notes   []string // what the file declares that has no effect here, a sentence each
+	// Release, if not nil, takes back bytes of weights that a device has no need of for now, because it keeps a copy. They
+	// stay readable: the memory goes to whoever needs it, and comes back from the file.
+	Release func(data []byte)
 }
 
 // NewValue adds a Value.

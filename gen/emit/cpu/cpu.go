@@ -79,12 +79,13 @@ func (w *fileWriter) kernels() (entry, error) {
 		{"DotF32", "dotF32", w.dotF32},
 		{"DotQ8", "dotQ8", w.dotQ8},
 		{"Quantize", "quantize", w.quantize},
+		{"Weights", "weights", w.weights},
 	}
 	for _, s := range steps {
-		if strings.HasPrefix(s.field, "Dot") && !w.format.InFile() {
+		if (strings.HasPrefix(s.field, "Dot") || s.field == "Weights") && !w.format.InFile() {
 			continue // activations are no weights
 		}
-		if s.field == "DotQ8" && !w.hasDotQ8() || s.field == "Quantize" && w.format.Encode == nil && !roundsPlain(w.format) {
+		if (s.field == "DotQ8" || s.field == "Weights") && !w.hasDotQ8() || s.field == "Quantize" && w.format.Encode == nil && !roundsPlain(w.format) {
 			continue
 		}
 		fn := s.prefix + name
@@ -244,6 +245,25 @@ func (w *fileWriter) dotQ8(fn string) error {
 	return nil
 }
 
+func (w *fileWriter) weights(fn string) error {
+	f := w.format
+	k, _ := weightInteger(f.Segs[0].Value)
+	times := ""
+	if k > 1 {
+		times = fmt.Sprintf(", times %d", k)
+	}
+	w.printf("// %s sets dst[e] to the integer that element e is before it is scaled, %s%s.\n// src is len(dst)/%d blocks of %d bytes.\n", fn, emit.WeightTerm(f.Segs[0].Value), times, f.Elems, f.Bytes)
+	w.printf("func %s(dst []int8, src []byte) {\n", fn)
+	w.printf("checkRow(%q, len(dst), len(src), %d, %d)\n", f.Name, f.Elems, f.Bytes)
+	w.printf("for ; len(dst) > 0; dst, src = dst[%d:], src[%d:] {\n", f.Elems, f.Bytes)
+	w.printf("b := (*[%d]byte)(src)\ny := (*[%d]int8)(dst)\n", f.Bytes, f.Elems)
+	if err := w.nests(weights); err != nil {
+		return err
+	}
+	w.printf("}\n}\n\n")
+	return nil
+}
+
 func tablesSource(t *tables) string {
 	var b strings.Builder
 	b.WriteString(emit.Marker("specs/formats"))
@@ -279,6 +299,9 @@ type Kernels struct {
 	DotQ8 func(w, x []byte) float32
 	// Quantize rounds a row to blocks. nil where the spec declares no rounding scheme and the format is no plain float.
 	Quantize func(dst []byte, src []float32)
+	// Weights sets dst to the integers that DotQ8 multiplies: product(weight) + sum(bias), times the least power of two
+	// that makes them whole. nil where DotQ8 is.
+	Weights func(dst []int8, src []byte)
 }
 
 // For is the kernels of a format; false for a type that no format has.
@@ -290,7 +313,7 @@ func For(t format.Type) (Kernels, bool) {
 			continue
 		}
 		fmt.Fprintf(&b, "case format.%s:\nreturn Kernels{", emit.GoName(e.format.Name))
-		for _, field := range []string{"Dequantize", "DotF32", "DotQ8", "Quantize"} {
+		for _, field := range []string{"Dequantize", "DotF32", "DotQ8", "Quantize", "Weights"} {
 			if fn := e.funcs[field]; fn != "" {
 				fmt.Fprintf(&b, "%s: %s, ", field, fn)
 			}

@@ -18,6 +18,7 @@ const (
 	dequantize use = iota // y[e] = value
 	dotF32                // sum += value * x[e]
 	dotQ8                 // dot += weight * q[e], then scaled once per run of elements that share scale and activation block
+	weights               // y[e] = the weight before it is scaled, as an integer
 )
 
 // A kernel writes the loop nest of one segment for one use:
@@ -63,8 +64,10 @@ type source struct {
 func newKernel(f *model.Format, s *model.Segment, u use, act *activation, t *tables) *kernel {
 	k := &kernel{nest: newNest(s), use: u, format: f, act: act, tables: t, names: newNames(), k: 1,
 		loads: map[string]string{}, vars: map[string]string{}, sources: map[string]source{}, codeNames: map[*model.Code]string{}}
-	if u == dotQ8 {
+	if u == dotQ8 || u == weights {
 		k.k, _ = weightInteger(s.Value)
+	}
+	if u == dotQ8 {
 		// Digits that run over the end of an activation block are split there.
 		for i := len(k.shape) - 1; i >= 0; i-- {
 			if w, r := k.elem.Stride[i], k.shape[i].Radix; w < act.elems && w*r > act.elems && act.elems%w == 0 {
@@ -256,6 +259,9 @@ func (k *kernel) needed() []*model.Code {
 		}
 	}
 	v := k.value
+	if k.use == weights {
+		v = model.Value{Weight: v.Weight, Bias: v.Bias}
+	}
 	for _, c := range slices.Concat(v.Scale, v.Weight, v.Bias, v.Minus, v.Plus) {
 		visit(c)
 	}
@@ -590,7 +596,7 @@ func (k *kernel) codeScale(c *model.Code) int {
 // integerWeight reports whether product(weight) + sum(bias) is taken in integers.
 func (k *kernel) integerWeight() bool {
 	scale, ok := weightInteger(k.value)
-	return ok && (k.use == dotQ8 || scale == 1 && zeroSafe(k.value))
+	return ok && (k.use == dotQ8 || k.use == weights || scale == 1 && zeroSafe(k.value))
 }
 
 // writeProducts multiplies the scale and the offset, where they are products, at the level that has all factors.
@@ -624,6 +630,9 @@ type products struct {
 }
 
 func (k *kernel) productsOf() []products {
+	if k.use == weights {
+		return nil
+	}
 	times := ""
 	if k.use == dotQ8 && k.k > 1 {
 		times = number(1 / float64(k.k))
@@ -677,7 +686,7 @@ func (k *kernel) weight(at point) string {
 
 // extraFactor makes up for factors whose own scales multiply to less than k.
 func (k *kernel) extraFactor() int {
-	if k.use != dotQ8 {
+	if k.use != dotQ8 && k.use != weights {
 		return 1
 	}
 	own := 1
@@ -742,6 +751,8 @@ func (k *kernel) writeElementWindow() {
 	switch k.use {
 	case dequantize:
 		array = "y"
+	case weights:
+		array, typ = "y", "int8"
 	case dotQ8:
 		typ = "byte"
 	}
@@ -800,6 +811,8 @@ func (k *kernel) writeElements() {
 		switch k.use {
 		case dequantize:
 			k.printf("%s = %s\n", k.element(at), k.valueAt(at))
+		case weights:
+			k.printf("%s = int8(%s)\n", k.element(at), bare(k.weight(at)))
 		case dotF32:
 			k.printf("sum%d += %s * %s\n", i%4, parenthesize(k.valueAt(at)), k.element(at))
 		case dotQ8:

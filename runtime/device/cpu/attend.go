@@ -17,15 +17,15 @@ type layer struct {
 	key, val heads
 }
 
-// heads holds the keys or the values of all heads in tiles of 16 numbers by 16 positions, a head's positions in one
-// stream. A tile of positions lies as [dim][position] for keys, so that the scores of 16 positions are sums side by side,
-// and as [chunk][position][dim of the chunk] for values, chunks being 16 dims. Dims are filled up with zeros to whole
-// chunks. Numbers past the tokens in the cache are finite: they are multiplied by zero, or computed and not read.
+// heads holds the keys or the values of all heads, a head's positions in one stream of blocks. A block of keys lies as
+// [tile of 16 positions][dim][position], so that the scores of 16 positions are sums side by side, a block of values as
+// [chunk of 16 dims][position][dim]. Dims are filled up with zeros to whole chunks, positions to whole blocks. Numbers past
+// the tokens in the cache are finite: they are multiplied by zero, or computed and not read.
 type heads struct {
-	dim, tiles int // tiles of positions
-	keys       bool
-	f32        []float32
-	f16        []uint16
+	dim, blocks int
+	keys        bool
+	f32         []float32
+	f16         []uint16
 }
 
 const lanes = vec.Lanes
@@ -34,8 +34,8 @@ const lanes = vec.Lanes
 func padded(dim int) int { return (dim + lanes - 1) / lanes * lanes }
 
 func newHeads(n, dim int, keys bool, o device.SessionOptions) heads {
-	h := heads{dim: dim, tiles: padded(o.Context) / lanes, keys: keys}
-	if elems := n * h.tiles * h.tileElems(); o.KVType == format.F32 {
+	h := heads{dim: dim, blocks: (o.Context + blockPositions - 1) / blockPositions, keys: keys}
+	if elems := n * h.blocks * h.blockElems(); o.KVType == format.F32 {
 		h.f32 = make([]float32, elems)
 	} else {
 		h.f16 = make([]uint16, elems)
@@ -47,52 +47,50 @@ func newLayer(o op.Attend, opts device.SessionOptions) layer {
 	return layer{o.KVHeads, newHeads(o.KVHeads, o.KeyDim, true, opts), newHeads(o.KVHeads, o.ValueDim, false, opts)}
 }
 
-// tileElems is the size of a tile of positions.
-func (h *heads) tileElems() int { return lanes * padded(h.dim) }
+func (h *heads) blockElems() int { return blockPositions * padded(h.dim) }
 
 // put stores a vector, rounded into half where the cache is f16, and reports whether the type can hold it. If not, the
 // cache stays as it was.
 func (h *heads) put(k *vec.Kernels, half []uint16, head, position int, x []float32) bool {
-	at, p := (head*h.tiles+position/lanes)*h.tileElems(), position%lanes
+	at, p := (head*h.blocks+position/blockPositions)*h.blockElems(), position%blockPositions
 	if h.f32 != nil {
-		deal(h.f32[at:][:h.tileElems()], x, p, h.keys)
+		deal(h.f32[at:][:h.blockElems()], x, p, h.keys)
 		return true
 	}
 	half = half[:h.dim]
 	if !k.ToF16(half, x) {
 		return false
 	}
-	deal(h.f16[at:][:h.tileElems()], half, p, h.keys)
+	deal(h.f16[at:][:h.blockElems()], half, p, h.keys)
 	return true
 }
 
-// deal puts x in its place in a tile.
-func deal[T any](tile, x []T, position int, keys bool) {
+// deal puts x in its place in a block.
+func deal[T any](block, x []T, position int, keys bool) {
 	if keys {
+		tile := block[position/lanes*lanes*padded(len(x)):]
 		for i, v := range x {
-			tile[i*lanes+position] = v
+			tile[i*lanes+position%lanes] = v
 		}
 		return
 	}
 	for c := 0; c < len(x); c += lanes {
-		copy(tile[c*lanes+position*lanes:], x[c:min(c+lanes, len(x))])
+		copy(block[c*blockPositions+position*lanes:], x[c:min(c+lanes, len(x))])
 	}
 }
 
-// outer multiplies n rows of a by the tiles of a head from the position first on, which begins one: scores of queries,
-// or sums of values.
-func (h *heads) outer(k *vec.Kernels, y, a vec.Rows, n, head, first, tiles int) {
-	at, t := (head*h.tiles+first/lanes)*h.tileElems(), vec.Tiles{}
+// outer multiplies n rows of a by the first tiles of a block of positions: scores of queries, or sums of values.
+func (h *heads) outer(k *vec.Kernels, y, a vec.Rows, n, head, block, tiles int) {
+	at, t := (head*h.blocks+block)*h.blockElems(), vec.Tiles{}
 	if h.keys {
-		t = vec.Tiles{Groups: tiles, GroupStride: h.tileElems(), Runs: 1, Run: padded(h.dim)}
+		t = vec.Tiles{Groups: tiles, GroupStride: lanes * padded(h.dim), Runs: 1, Run: padded(h.dim)}
 	} else {
-		t = vec.Tiles{Groups: padded(h.dim) / lanes, GroupStride: lanes * lanes, Runs: tiles, RunStride: h.tileElems(), Run: lanes}
+		t = vec.Tiles{Groups: padded(h.dim) / lanes, GroupStride: lanes * blockPositions, Runs: 1, Run: tiles * lanes}
 	}
-	end := at + tiles*h.tileElems()
 	if h.f32 != nil {
-		k.OuterF32(y, a, n, h.f32[at:end], t, !h.keys)
+		k.OuterF32(y, a, n, h.f32[at:][:h.blockElems()], t, !h.keys)
 	} else {
-		k.OuterF16(y, a, n, h.f16[at:end], t, !h.keys)
+		k.OuterF16(y, a, n, h.f16[at:][:h.blockElems()], t, !h.keys)
 	}
 }
 
@@ -134,7 +132,7 @@ func (st *appendStep) put(r int, half []uint16, v op.Value, h *heads) {
 // Attention reads positions in blocks, and blocks in spans. Both are counted from position 0, so that a token's sums run in
 // the same order whichever tokens it is computed with and however the work is shared out.
 const (
-	// blockPositions is how many positions are read before the sums are rescaled; whole tiles.
+	// blockPositions is how many positions are read before the sums are rescaled.
 	blockPositions = 64
 	// spanPositions is how many positions have sums of their own, which are then merged: the share of one worker where
 	// there are few tokens and many positions.
@@ -299,14 +297,14 @@ func (st *attendStep) span(sc *scratch, part partial, kv, first, t0, t1 int) {
 		tiles := padded(min(blockPositions, last-p)) / lanes
 		from := max(t0, p-st.s.len) // the first token that sees a position of the block: causal
 		row, rows := (from-t0)*group, (t1-from)*group
-		st.layer.key.outer(k, weights.From(row), queries.From(row), rows, kv, p, tiles)
+		st.layer.key.outer(k, weights.From(row), queries.From(row), rows, kv, p/blockPositions, tiles)
 		for t := from; t < t1; t++ {
 			seen := min(tiles*lanes, st.s.len+t+1-p)
 			for i := (t - t0) * group; i < (t-t0+1)*group; i++ {
 				part.sums[i].add(k, part.accs[i*width:][:width], sc.weights[i*blockPositions:][:tiles*lanes], seen)
 			}
 		}
-		st.layer.val.outer(k, accs.From(row), weights.From(row), rows, kv, p, tiles)
+		st.layer.val.outer(k, accs.From(row), weights.From(row), rows, kv, p/blockPositions, tiles)
 	}
 }
 

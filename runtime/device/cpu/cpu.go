@@ -18,6 +18,7 @@ import (
 
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cpu/vec"
@@ -66,27 +67,58 @@ func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (devi
 	if err != nil {
 		return nil, err
 	}
-	m := &model{graph: g, vec: vec.For(level), matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
+	tiled, err := interleaves()
+	if err != nil {
+		return nil, err
+	}
+	m := &model{graph: g, level: level, tiled: tiled, vec: vec.For(level), matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
 	m.slots, m.slotOf = g.Slots()
 	for _, o := range g.Ops {
 		if err := m.prepare(o, precision); err != nil {
 			return nil, err
 		}
 	}
-	if err := touch(ctx, g, o.Progress); err != nil {
+	if err := m.ready(ctx, threads, o.Progress); err != nil {
+		if m.arena != nil {
+			release(m.arena)
+		}
 		return nil, err
 	}
-	m.pool = newPool(threads)
+	m.pool = newPool(threads, nil)
 	return m, nil
 }
 
-// touch reads a byte of every page of the weights.
-func touch(ctx context.Context, g *op.Graph, progress func(done, total int64)) error {
+// ready has every weight in memory, in the layout that its kernels read.
+func (m *model) ready(ctx context.Context, threads int, progress func(done, total int64)) error {
+	total := m.graph.WeightBytes()
+	done := total
+	var asFile []*op.Weight
+	for _, w := range m.graph.Weights() {
+		if k := m.matrices[w]; k == nil || k.tiles == nil {
+			asFile = append(asFile, w)
+			done -= int64(len(w.Data))
+		}
+	}
+	err := m.interleave(ctx, threads, func(done int64) {
+		if progress != nil && done < total {
+			progress(done, total)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(asFile) == 0 && progress != nil {
+		progress(total, total)
+	}
+	return touch(ctx, asFile, done, total, progress)
+}
+
+// touch reads a byte of every page of some weights; done bytes of the total are ready before.
+func touch(ctx context.Context, weights []*op.Weight, done, total int64, progress func(done, total int64)) error {
 	const stretch = 8 << 20
 	page := os.Getpagesize()
-	total, done := g.WeightBytes(), int64(0)
 	var sink byte
-	for _, w := range g.Weights() {
+	for _, w := range weights {
 		for lo := 0; lo < len(w.Data); lo += stretch {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -115,6 +147,9 @@ type model struct {
 	vectors  map[*op.Weight][]float32 // of RMSNorm and biases, dequantized
 	routes   []device.Route
 	pool     *pool
+	level    cpufeature.Level
+	tiled    bool   // weights with tiles are laid out in them
+	arena    []byte // that they lie in
 }
 
 // matrix is a weight with the kernels that read it.
@@ -123,6 +158,7 @@ type matrix struct {
 	rowBytes   int
 	dequantize func(dst []float32, src []byte)
 	dotQ8      func(w, x []byte) float32 // nil in class f32
+	tiles      *tiles                    // nil where the file's rows are multiplied as they are
 }
 
 func (m *matrix) row(r int) []byte { return m.Data[r*m.rowBytes:][:m.rowBytes:m.rowBytes] }
@@ -151,6 +187,8 @@ func (m *model) prepare(o op.Op, precision device.Precision) error {
 			return err
 		}
 		switch {
+		case k.tiles != nil:
+			m.route(k, "tile-q8-"+m.level.String(), device.Q8, fmt.Sprintf("rows lie in tiles of %d; activations are rounded to 8 bits, once for each input", tile.Rows))
 		case k.dotQ8 != nil:
 			m.route(k, "dot-q8", device.Q8, "activations are rounded to 8 bits, once for each input")
 		case k.Type == format.F32:
@@ -189,6 +227,9 @@ func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error
 				w.Name, w.TypeName(), w.Rows, w.Cols, kernels.ActivationBlockElems)
 		}
 		known.dotQ8 = k.DotQ8
+		if m.tiled && known.tiles == nil {
+			known.tiles = newTiles(w, m.level)
+		}
 	}
 	return known, nil
 }
@@ -219,7 +260,7 @@ func (m *model) Close() error {
 	if m.pool == nil {
 		return errors.New("model closed twice")
 	}
-	m.pool.close()
+	m.pool.end()
 	m.pool = nil
 	return nil
 }

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device"
@@ -36,6 +38,18 @@ func (d mutant) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (de
 		m.dequantize = func(dst []float32, src []byte) {
 			dequantize(dst, src)
 			clear(dst[len(dst)-kernels.ActivationBlockElems:])
+		}
+		if m.tiles != nil {
+			units := m.Cols / tile.UnitElems
+			for i := range m.tiles.kernels {
+				k := &m.tiles.kernels[i]
+				whole := k.run
+				k.run = func(a *tile.Args) {
+					size := tile.PanelBytes(k.tokens)
+					clear(unsafe.Slice((*byte)(a.X), units*size)[(units-1)*size:])
+					whole(a)
+				}
+			}
 		}
 		if dotQ8 != nil {
 			m.dotQ8 = func(w, x []byte) float32 {
@@ -149,7 +163,7 @@ func TestContextBeyondMemory(t *testing.T) {
 		for range c.layers {
 			g.KV = append(g.KV, op.KV{KeyWidth: c.heads * c.dim, ValueWidth: c.heads * c.dim})
 		}
-		m := &model{graph: g, pool: newPool(1)}
+		m := &model{graph: g, pool: newPool(1, nil)}
 		_, err := m.NewSession(device.SessionOptions{Context: 1<<31 - 1, KVType: format.F32})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)

@@ -1,12 +1,15 @@
 package cpu
 
 import (
+	"unsafe"
+
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/op"
 )
 
-// matmulStep is one or more op.MatMul of the same input and class. Items are the rows of the parts, one part after the
+// matmulStep is one or more op.MatMul of the same input and class. Items are tiles of rows of the parts, one part after the
 // other.
 type matmulStep struct {
 	s       *session
@@ -14,7 +17,7 @@ type matmulStep struct {
 	inWidth int
 	rows    op.Rows
 	parts   []matPart
-	total   int // rows of all parts
+	total   int // items of all parts
 	tokens  int // of the step at hand
 }
 
@@ -24,11 +27,19 @@ type matPart struct {
 	matrix *matrix
 	bias   []float32
 	first  int // its first item
+	items  int
+
+	tileBias []float32 // for every row of the tiles; nil without a bias
 }
 
 func (st *matmulStep) add(p matPart) {
 	p.first = st.total
-	st.total += p.matrix.Rows
+	p.items = (p.matrix.Rows + itemRows - 1) / itemRows
+	if p.bias != nil && p.matrix.tiles != nil {
+		p.tileBias = make([]float32, p.items*itemRows)
+		copy(p.tileBias, p.bias)
+	}
+	st.total += p.items
 	st.rows = p.base.rows
 	st.parts = append(st.parts, p)
 }
@@ -36,14 +47,15 @@ func (st *matmulStep) add(p matPart) {
 func (st *matmulStep) rowSet() op.Rows { return st.rows }
 
 const (
+	// itemRows is the rows of an item: a tile.
+	itemRows = tile.Rows
 	// matGrain is how many products of numbers a worker takes at a time: about 0.1 ms, so that waking others pays and
-	// a cancelled context is noticed soon.
-	matGrain = 1 << 17
-	// minTileRows is the fewest weight rows of a grain with many tokens: a tile of tokens is read from the cache once
-	// for each of them.
-	minTileRows = 8
+	// a cancelled context is noticed soon. tileGrain is the same where tiles are multiplied.
+	matGrain, tileGrain = 1 << 17, 1 << 20
 	// tileTokens is how many tokens' activations are multiplied by a tile of weight rows before the next are touched.
 	tileTokens = 16
+	// panelTiles is how many tiles a worker takes with many tokens: each panel of them is read once for all.
+	panelTiles = 4
 )
 
 func (st *matmulStep) split(tokens int) (items, grain int) {
@@ -51,20 +63,117 @@ func (st *matmulStep) split(tokens int) (items, grain int) {
 	if tokens == 0 {
 		return 0, 1
 	}
-	return st.total, max(minTileRows, matGrain/(tokens*st.inWidth))
+	work := tokens * st.inWidth * itemRows // of an item
+	for i := range st.parts {
+		if st.parts[i].matrix.tiles == nil {
+			return st.total, max(1, matGrain/work)
+		}
+	}
+	share := max(1, st.total/len(st.s.tileWork))
+	return st.total, max(1, tileGrain/work, min(panelTiles, share))
 }
 
 func (st *matmulStep) run(worker, lo, hi int) {
 	for i := range st.parts {
 		p := &st.parts[i]
-		a, b := max(lo, p.first)-p.first, min(hi, p.first+p.matrix.Rows)-p.first
+		a, b := max(lo, p.first)-p.first, min(hi, p.first+p.items)-p.first
 		switch {
 		case a >= b:
+		case p.matrix.tiles != nil:
+			st.runTiles(p, worker, a, b)
 		case p.matrix.dotQ8 != nil:
-			st.runQ8(p, a, b)
+			st.runQ8(p, a*itemRows, min(b*itemRows, p.matrix.Rows))
 		default:
-			st.runF32(p, worker, a, b)
+			st.runF32(p, worker, a*itemRows, min(b*itemRows, p.matrix.Rows))
 		}
+	}
+}
+
+// tileWork is what a worker needs to run tile kernels.
+type tileWork struct {
+	args    tile.Args
+	scratch []byte
+	sums    []byte    // of the tokens of a panel and the rows of a tile, where not all rows are of the matrix
+	zeros   []float32 // the bias of a tile where there is none
+}
+
+// mostTokens is at least the tokens of any panel.
+const mostTokens = 16
+
+func newTileWork(threads int) []tileWork {
+	w := make([]tileWork, threads)
+	for i := range w {
+		w[i] = tileWork{scratch: aligned(tile.ScratchBytes), sums: aligned(mostTokens * itemRows * 4), zeros: make([]float32, itemRows)}
+	}
+	return w
+}
+
+// panelSizes is the numbers of tokens that the level's kernels take at a time, descending; none where no weight has tiles.
+func (m *model) panelSizes() (sizes []int) {
+	for _, k := range m.matrices {
+		if k.tiles != nil {
+			for _, x := range k.tiles.kernels {
+				sizes = append(sizes, x.tokens)
+			}
+			return sizes
+		}
+	}
+	return nil
+}
+
+// runTiles computes the rows of tiles lo to hi-1 of a part.
+func (st *matmulStep) runTiles(p *matPart, worker, lo, hi int) {
+	t, work := p.matrix.tiles, &st.s.tileWork[worker]
+	whole := min(hi, p.matrix.Rows/itemRows) // tiles before it have all their rows in the matrix
+	units := st.inWidth / tile.UnitElems
+	a := &work.args
+	out := st.s.row(p.out, 0)
+	for row := 0; row < st.tokens; {
+		offset, tokens, _ := st.s.panels.at(units, st.tokens, row)
+		k := 0
+		for t.kernels[k].tokens != tokens {
+			k++
+		}
+		*a = tile.Args{X: unsafe.Pointer(&st.s.panels.data[offset]), Scratch: unsafe.Pointer(&work.scratch[0]), Blocks: t.blocks}
+		out = st.s.row(p.out, row)
+		if whole > lo {
+			a.YStride = 4 * len(out)
+			st.runKernel(p, t, k, a, work, lo, whole, unsafe.Pointer(&out[lo*itemRows]))
+			if a.Bad != 0 {
+				st.blame(p, row, tokens, lo*itemRows, whole*itemRows)
+			}
+		}
+		if last := max(lo, whole); last < hi {
+			a.YStride = 4 * itemRows
+			st.runKernel(p, t, k, a, work, last, last+1, unsafe.Pointer(&work.sums[0]))
+			first := last * itemRows
+			for i := range tokens {
+				sums := unsafe.Slice((*float32)(unsafe.Pointer(&work.sums[4*itemRows*i])), itemRows)
+				copy(st.s.row(p.out, row+i)[first:], sums)
+			}
+			if a.Bad != 0 {
+				st.blame(p, row, tokens, first, p.matrix.Rows)
+			}
+		}
+		row += tokens
+	}
+}
+
+// runKernel runs a kernel on tiles lo to hi-1.
+func (st *matmulStep) runKernel(p *matPart, t *tiles, kernel int, a *tile.Args, work *tileWork, lo, hi int, y unsafe.Pointer) {
+	a.W = unsafe.Pointer(&t.data[lo*t.tileBytes])
+	a.Y, a.Tiles = y, hi-lo
+	a.Bias, a.BiasStep = unsafe.Pointer(&work.zeros[0]), 0
+	if p.tileBias != nil {
+		a.Bias, a.BiasStep = unsafe.Pointer(&p.tileBias[lo*itemRows]), 4*itemRows
+	}
+	t.kernels[kernel].run(a)
+}
+
+// blame reports the first number of rows lo to hi-1 of some tokens that is not finite.
+func (st *matmulStep) blame(p *matPart, token, tokens, lo, hi int) {
+	for t := token; t < token+tokens; t++ {
+		st.s.check(p.out, t, st.s.row(p.out, t)[lo:hi], lo)
 	}
 }
 

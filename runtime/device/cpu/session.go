@@ -26,7 +26,9 @@ type session struct {
 
 	slots     [][]float32 // by slot of the model; wanted ones grow when all logits are first asked for
 	quantized []byte      // the input of the next product, in activation blocks
+	panels    panels      // the same for products with tiles
 	scratch   []scratch   // by worker
+	tileWork  []tileWork  // by worker
 	spans     partial     // of the attention under way
 	tables    map[*op.Rotary]table
 	out       []float32 // logits of all tokens
@@ -75,6 +77,8 @@ func (m *model) NewSession(o device.SessionOptions) (device.Session, error) {
 		s.slots[i] = make([]float32, rows*slot.Width)
 	}
 	s.cache = make([]layer, len(m.graph.KV))
+	s.panels.sizes = m.panelSizes()
+	s.tileWork = newTileWork(m.pool.threads())
 	s.scratch = make([]scratch, m.pool.threads())
 	s.wanted = make([]int, 0, o.Batch)
 	s.rows = make([][]float32, 0, 1)
@@ -205,7 +209,7 @@ func (s *session) compileMatMul(o op.MatMul, quantized op.Value) op.Value {
 		if in.Rows == op.PerWanted {
 			rows = 1 // grows with the wanted slots
 		}
-		s.growQuantized(rows * quantizedBytes(in.Width))
+		s.growQuantized(rows, in.Width)
 		s.quantize(o.In)
 		quantized = o.In
 	}
@@ -230,10 +234,11 @@ func (s *session) quantize(v op.Value) {
 	s.steps = append(s.steps, &quantizeStep{quantizing{base: s.base(v), quantized: true}})
 }
 
-func (s *session) growQuantized(n int) {
-	if len(s.quantized) < n {
+func (s *session) growQuantized(rows, width int) {
+	if n := rows * quantizedBytes(width); len(s.quantized) < n {
 		s.quantized = make([]byte, n)
 	}
+	s.panels.grow(rows, width)
 }
 
 // growWanted makes room for the logits of rows tokens at a time.
@@ -245,9 +250,17 @@ func (s *session) growWanted(rows int) {
 	}
 	for _, st := range s.steps {
 		if q, ok := st.(interface{ quantizes() *quantizing }); ok && q.quantizes().quantized {
-			s.growQuantized(rows * quantizedBytes(q.quantizes().width))
+			s.growQuantized(rows, q.quantizes().width)
 		}
 	}
+}
+
+// rowCount is the number of rows of a row set in the step at hand.
+func (s *session) rowCount(r op.Rows) int {
+	if r == op.PerWanted {
+		return len(s.wanted)
+	}
+	return len(s.tokens)
 }
 
 // row is row r of a Value.
@@ -302,10 +315,7 @@ func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want)
 // compute runs the steps for s.tokens, which lie at the positions from s.len on.
 func (s *session) compute(ctx context.Context) error {
 	for _, st := range s.steps {
-		rows := len(s.tokens)
-		if st.rowSet() == op.PerWanted {
-			rows = len(s.wanted)
-		}
+		rows := s.rowCount(st.rowSet())
 		items, grain := st.split(rows)
 		if err := s.model.pool.run(ctx, st, items, grain); err != nil {
 			return err

@@ -81,6 +81,9 @@ func (st *quantizing) quantize(r, lo, hi int) {
 	in := st.s.row(st.out, r)[lo:hi]
 	out := st.s.quantized[r*quantizedBytes(st.width):][lo/elems*size : hi/elems*size]
 	if st.s.vec.Quantize(out, in) {
+		if len(st.s.panels.sizes) > 0 {
+			st.s.panels.put(st.width/elems, st.s.rowCount(st.rows), r, lo/elems, out)
+		}
 		return
 	}
 	for b := 0; b*size < len(out); b++ {

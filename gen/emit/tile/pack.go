@@ -1,0 +1,152 @@
+package tile
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/tile"
+)
+
+// packSource is the file that lays out one format.
+func packSource(t *tile.Tile) string {
+	var b, body strings.Builder
+	name := emit.GoName(t.Source.Name)
+	b.WriteString(emit.Marker(t.Source.Spec))
+	facts := fmt.Sprintf("%s in tiles of %d rows: blocks of %d elements of each in %d bytes, %d bytes a row's block where a file has %d.\n\n",
+		t.Source.Name, t.Rows, t.Source.Elems, t.Stored.Bytes, t.Stored.Bytes/t.Rows, t.Source.Bytes)
+	facts += strings.Join(emit.FieldFacts(t.Stored), "\n") + "\n\n" + strings.Join(emit.PlaneFacts(t.Stored.Segs[0]), "\n")
+	b.WriteString("//\n" + emit.Comment(facts))
+	b.WriteString("\npackage tile\n\n")
+
+	printf := func(format string, args ...any) { fmt.Fprintf(&body, format, args...) }
+	if t.Levels != nil {
+		printf("// words%s is the word of each weight.\nvar words%s = [256]int8{", name, name)
+		for w, v := range t.Levels {
+			if w < 1<<bits.Len(uint(len(t.Levels)-1)) && !seenBefore(t.Levels, w) {
+				printf("%d: %d, ", uint8(int8(v)), w)
+			}
+		}
+		printf("}\n\n")
+	}
+	printf("func pack%s(dst []byte, row int, src []byte, w []int8, weights func([]int8, []byte)) {\n", name)
+	printf("for ; len(src) > 0; dst, src = dst[%d:], src[%d:] {\n", t.Stored.Bytes, t.Source.Bytes)
+	printf("b, y := (*[%d]byte)(src), (*[%d]byte)(dst)\n", t.Source.Bytes, t.Stored.Bytes)
+	printf("weights(w, b[:])\n")
+	switch {
+	case t.Levels != nil:
+		printf("for i, x := range w {\nw[i] = words%s[uint8(x)]\n}\n", name)
+	case t.Zero != 0:
+		printf("for i := range w {\nw[i] += %d\n}\n", int8(t.Zero))
+	}
+	for _, p := range t.Word {
+		printf("putPlane(y[%d:], row, w, %d, %d)\n", p.Field.AtBytes, p.Bits, p.Pos)
+	}
+	seg := t.Source.Segs[0]
+	for _, n := range t.Numbers {
+		raw := rawWord(n.Code, seg.Shape.Digits(0))
+		at := fmt.Sprintf("y[%d+%d*row:]", n.Field.AtBytes, n.Field.Type.Bits/8)
+		switch {
+		case n.As == model.F16 || n.As == model.BF16 && n.Code.As == model.BF16:
+			printf("binary.LittleEndian.PutUint16(%s, uint16(%s))\n", at, raw)
+		case n.As == model.BF16:
+			printf("binary.LittleEndian.PutUint16(%s, uint16(math.Float32bits(float32(math.Ldexp(%g, int(%s)-127)))>>16))\n", at, n.Code.Mul, raw)
+		default:
+			printf("binary.LittleEndian.PutUint32(%s, %s)\n", at, raw)
+		}
+	}
+	// Groups: a variable for each instance, then the items that hold them.
+	variable := func(g *tile.Group, unit, inst int) string {
+		return fmt.Sprintf("%s%d", g.Code.Name, unit*g.Instances+inst)
+	}
+	items := map[string][]string{}
+	var order []string
+	for _, g := range t.Groups {
+		for u := range t.Units {
+			for i := range g.Instances {
+				v := variable(g, u, i)
+				e := u*t.UnitElems + i*g.Elems
+				printf("%s := %s\n", v, rawWord(g.Code, seg.Shape.Digits(e)))
+				for _, p := range g.Pieces {
+					x := v
+					if p.Pos > 0 {
+						x = fmt.Sprintf("%s>>%d", v, p.Pos)
+					}
+					if p.Bits < g.Code.Bits {
+						x += fmt.Sprintf("&%#x", 1<<p.Bits-1)
+					}
+					bit := p.At[i] + u*p.UnitBits
+					if p.ItemBits == 8 {
+						printf("y[%d+row] = byte(%s)\n", p.Field.AtBytes+bit/8, x)
+						continue
+					}
+					at := fmt.Sprintf("Uint%d(y[%d+%d*row:]", p.ItemBits, p.Field.AtBytes+bit/(p.ItemBits*t.Rows)*p.ItemBits*t.Rows/8, p.ItemBits/8)
+					if items[at] == nil {
+						order = append(order, at)
+					}
+					if s := bit % (p.ItemBits * t.Rows); s > 0 {
+						x = fmt.Sprintf("(%s)<<%d", x, s)
+					}
+					items[at] = append(items[at], x)
+				}
+			}
+		}
+	}
+	for _, at := range order {
+		x := strings.Join(items[at], "|")
+		if strings.HasPrefix(at, "Uint16") {
+			x = "uint16(" + x + ")"
+		}
+		printf("binary.LittleEndian.Put%s, %s)\n", at, x)
+	}
+	printf("}\n}\n")
+
+	text := body.String()
+	b.WriteString("import (\n\"encoding/binary\"\n")
+	if strings.Contains(text, "math.") {
+		b.WriteString("\"math\"\n")
+	}
+	b.WriteString(")\n\n")
+	b.WriteString(text)
+	return b.String()
+}
+
+func seenBefore(levels []int, w int) bool {
+	for _, v := range levels[:w] {
+		if v == levels[w] {
+			return true
+		}
+	}
+	return false
+}
+
+// rawWord is the expression of a code's word, a uint32, at an element of the source's block b.
+func rawWord(c *model.Code, digits []int) string {
+	var parts []string
+	pos := 0
+	for _, p := range c.Planes {
+		bit := 8*p.Field.AtBytes + p.Layout.At(digits)
+		at, shift := bit/8, bit%8
+		x := fmt.Sprintf("uint32(b[%d])", at)
+		for k := 1; 8*k < shift+p.Bits; k++ {
+			x += fmt.Sprintf("|uint32(b[%d])<<%d", at+k, 8*k)
+		}
+		if strings.Contains(x, "|") {
+			x = "(" + x + ")"
+		}
+		if shift > 0 {
+			x += fmt.Sprintf(">>%d", shift)
+		}
+		if (shift+p.Bits)%8 != 0 {
+			x += fmt.Sprintf("&%#x", 1<<p.Bits-1)
+		}
+		if pos > 0 {
+			x = fmt.Sprintf("(%s)<<%d", x, pos)
+		}
+		parts = append(parts, x)
+		pos += p.Bits
+	}
+	return strings.Join(parts, "|")
+}

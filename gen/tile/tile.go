@@ -1,0 +1,522 @@
+// Package tile lays the rows of a matrix out for vector kernels of a CPU: some rows side by side in a tile, so that a vector
+// holds the same few elements of each of them, one lane a row. Sums then stay in their lanes, one activation serves all
+// rows, and the scales of a unit are vectors too.
+//
+// What a tile stores follows from the format by rules that know none by name:
+//   - all that is read for a single element (codes, signs, what a codebook's entry or a trit's byte says of it) becomes one
+//     word, whose number is a small integer: the word itself less a constant, or an entry of a table;
+//   - words are cut into planes of 8, 4, 2 or 1 bits. A lane is LaneElems elements in as many bytes; lanes that
+//     share their bytes differ by a shift, so that a plane of b bits takes b vectors a unit whatever b is;
+//   - codes that hold for several elements of a unit are cut likewise, several units' pieces in one word of a row, consumed by
+//     shifting it from unit to unit; pieces of 8 bits stay bytes;
+//   - numbers of a block are kept in the narrowest of f16, bf16, f32 that holds them all exactly.
+//
+// The result is an ordinary format of Rows times as many elements, so that the proof of bits and the slow reading of formats
+// hold for it as for a file's.
+package tile
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/proof"
+)
+
+// Tile is a format's blocks of Rows rows, interleaved.
+type Tile struct {
+	*model.Tiling
+	Source *model.Format // of one row
+	Stored *model.Format // of the tile: element row*Source.Elems + e
+	Units  int           // in a block
+
+	WordBits int
+	Word     []Plane // least significant first
+	Times    int     // the numbers below are this many times the weight
+	Zero     int     // the number is the word less this, where there are no levels
+	Levels   []int   // the number of each word
+
+	Numbers       []*Number
+	Groups        []*Group
+	Scale, Offset Product
+	Subtracted    bool // the offset
+}
+
+// Plane is some bits of the words. In a unit, lane i lies in vector i mod Bits, shifted by i div Bits times Bits.
+type Plane struct {
+	Field     *model.Field
+	Bits, Pos int
+}
+
+// Number is a code that holds for a whole block.
+type Number struct {
+	Code  *model.Code // of the source
+	Field *model.Field
+	As    model.Number // F16, BF16 or F32
+}
+
+// Group is a code that holds for Elems elements of a unit.
+type Group struct {
+	Code      *model.Code
+	Elems     int
+	Instances int // in a unit
+	Pieces    []Piece
+}
+
+// Piece is some bits of the instances of a group. Instance i of unit u is at bit At[i] + u*UnitBits of the item of a row, and
+// items of rows lie side by side; for items of a byte, At counts bits from the start of the field and a unit is UnitBits.
+type Piece struct {
+	Field     *model.Field
+	Bits, Pos int
+	ItemBits  int
+	At        []int
+	UnitBits  int
+}
+
+// Product is a product of numbers and groups.
+type Product struct {
+	Numbers []*Number
+	Groups  []*Group
+}
+
+// Empty reports whether there is nothing in the product.
+func (p Product) Empty() bool { return len(p.Numbers)+len(p.Groups) == 0 }
+
+// Elems is the number of elements that share all groups of the product: at most a unit.
+func (p Product) Elems(unit int) int {
+	for _, g := range p.Groups {
+		unit = min(unit, g.Elems)
+	}
+	return unit
+}
+
+// maxWord is the widest word that kernels decode.
+const maxWord = 8
+
+// maxLevels is the longest table that they look words up in.
+const maxLevels = 16
+
+// Of lays a format out. The error says why a format has no tile: its kernels are then the portable ones.
+func Of(f *model.Format, g *model.Tiling) (*Tile, error) {
+	t := &Tile{Tiling: g, Source: f}
+	if f.Plain() || f.Elems%g.UnitElems != 0 {
+		return nil, fmt.Errorf("%s: a block of %d elements is no whole number of units of %d", f.Name, f.Elems, g.UnitElems)
+	}
+	t.Units = f.Elems / g.UnitElems
+	if err := t.words(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if err := t.scales(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if err := t.store(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return t, nil
+}
+
+// words finds the integers that weights take, and numbers the words.
+func (t *Tile) words() error {
+	values := map[int]bool{}
+	for _, s := range t.Source.Segs {
+		k, list, err := weights(s)
+		if err != nil {
+			return err
+		}
+		if t.Times != 0 && k != t.Times {
+			return fmt.Errorf("its segments make integers by unlike factors")
+		}
+		t.Times = k
+		for _, v := range list {
+			values[v] = true
+		}
+	}
+	var list []int
+	for v := range values {
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	lo, hi := list[0], list[len(list)-1]
+	if lo < -128 || hi > 127 && (lo < 0 || hi > 255) {
+		return fmt.Errorf("weights from %d to %d are no bytes", lo, hi)
+	}
+	t.WordBits = max(1, bits.Len(uint(len(list)-1)))
+	if span := bits.Len(uint(hi - lo)); span <= t.WordBits {
+		t.Zero = -lo
+		return nil
+	}
+	if t.WordBits > bits.Len(uint(maxLevels-1)) {
+		// A table would be too long, but a byte holds any weight as it is.
+		t.WordBits, t.Zero = maxWord, 128
+		return nil
+	}
+	t.Levels = list
+	for len(t.Levels) < 1<<t.WordBits {
+		t.Levels = append(t.Levels, 0)
+	}
+	return nil
+}
+
+// weights is the integers that product(weight) + sum(bias) of a segment takes, times the least power of two that makes them
+// whole.
+func weights(s *model.Segment) (times int, list []int, err error) {
+	product := []float64{1}
+	for _, c := range s.Value.Weight {
+		n, err := numbers(s, c)
+		if err != nil {
+			return 0, nil, err
+		}
+		product = combine(product, n, func(a, b float64) float64 { return a * b })
+	}
+	for _, c := range s.Value.Bias {
+		n, err := numbers(s, c)
+		if err != nil {
+			return 0, nil, err
+		}
+		product = combine(product, n, func(a, b float64) float64 { return a + b })
+	}
+	whole := func(k float64) bool {
+		return !slices.ContainsFunc(product, func(x float64) bool { return x*k != math.Trunc(x*k) })
+	}
+	for times = 1; !whole(float64(times)); times *= 2 {
+		if times > 1<<8 {
+			return 0, nil, fmt.Errorf("its weights are no integers")
+		}
+	}
+	for _, x := range product {
+		list = append(list, int(x*float64(times)))
+	}
+	return times, list, nil
+}
+
+func combine(a, b []float64, f func(a, b float64) float64) (out []float64) {
+	seen := map[float64]bool{}
+	for _, x := range a {
+		for _, y := range b {
+			if z := f(x, y); !seen[z] {
+				seen[z] = true
+				out = append(out, z)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// scales sorts the codes of scale and offset into numbers of a block and groups.
+func (t *Tile) scales() error {
+	seg := t.Source.Segs[0]
+	known := map[*model.Code]any{}
+	place := func(list []*model.Code) (p Product, err error) {
+		for _, c := range list {
+			if known[c] == nil {
+				known[c], err = t.scale(seg, c)
+				if err != nil {
+					return p, err
+				}
+			}
+			switch x := known[c].(type) {
+			case *Number:
+				p.Numbers = append(p.Numbers, x)
+			case *Group:
+				p.Groups = append(p.Groups, x)
+			}
+		}
+		return p, nil
+	}
+	for _, s := range t.Source.Segs[1:] {
+		for i, list := range [][]*model.Code{s.Value.Scale, s.Value.Minus, s.Value.Plus} {
+			for k, c := range list {
+				first := [][]*model.Code{seg.Value.Scale, seg.Value.Minus, seg.Value.Plus}[i]
+				if k >= len(first) || !constant(s, c) || !constant(seg, first[k]) {
+					return fmt.Errorf("its segments have scales of their own")
+				}
+			}
+		}
+	}
+	var err error
+	if t.Scale, err = place(seg.Value.Scale); err != nil {
+		return err
+	}
+	t.Subtracted = len(seg.Value.Minus) > 0
+	t.Offset, err = place(slices.Concat(seg.Value.Minus, seg.Value.Plus))
+	return err
+}
+
+// constant reports whether a code is the same for all elements of its segment.
+func constant(s *model.Segment, c *model.Code) bool { return group(s, c, s.Elems()) == s.Elems() }
+
+// group is the largest number of adjacent elements, n halved as often as it takes, that share each instance of a code.
+func group(s *model.Segment, c *model.Code, n int) int {
+	for _, p := range c.Planes {
+		for n > 1 && !holds(s, p.Layout, n) {
+			if n%2 != 0 {
+				return 1
+			}
+			n /= 2
+		}
+		if p.Code != nil {
+			n = min(n, group(s, p.Code, n))
+		}
+	}
+	return n
+}
+
+func holds(s *model.Segment, a layout.Affine, n int) bool {
+	for e := range s.Elems() {
+		if a.At(s.Shape.Digits(e)) != a.At(s.Shape.Digits(e-e%n)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tile) scale(s *model.Segment, c *model.Code) (any, error) {
+	if constant(s, c) {
+		n := &Number{Code: c, As: model.F32}
+		switch {
+		case c.As == model.F16 && c.Mul == 1 && c.Add == 0:
+			n.As = model.F16
+		case c.As == model.BF16 && c.Mul == 1 && c.Add == 0, c.As == model.E8M0 && powerOfTwo(c.Mul) && c.Add == 0:
+			n.As = model.BF16
+		}
+		t.Numbers = append(t.Numbers, n)
+		return n, nil
+	}
+	if c.As != model.Unsigned && (c.As != model.Signed || c.Bits != 8) || c.Then != nil || c.Bits > 8 {
+		return nil, fmt.Errorf("%s changes within a block and reads as %s of %d bits", c.Name, c.As, c.Bits)
+	}
+	for _, p := range c.Planes {
+		if p.Field == nil {
+			return nil, fmt.Errorf("%s changes within a block and reads %s", c.Name, p.Code.Name)
+		}
+	}
+	g := &Group{Code: c, Elems: min(t.UnitElems, group(s, c, s.Elems()))}
+	if g.Elems*2 < t.UnitElems {
+		return nil, fmt.Errorf("%s changes every %d elements", c.Name, g.Elems)
+	}
+	g.Instances = t.UnitElems / g.Elems
+	t.Groups = append(t.Groups, g)
+	return g, nil
+}
+
+func powerOfTwo(x float64) bool { f, _ := math.Frexp(x); return f == 0.5 }
+
+// pieces cuts a word into widths of which each divides 8, from the least significant bit up.
+func pieces(width int) (cut []int) {
+	for _, b := range []int{8, 4, 2, 1} {
+		for width >= b {
+			cut = append(cut, b)
+			width -= b
+		}
+	}
+	return cut
+}
+
+// slotBits is what a unit takes of a word that several units share.
+const slotBits = 4
+
+// store places everything and describes the result as a format.
+func (t *Tile) store() error {
+	stored := &model.Format{Name: t.Source.Name, Spec: t.Source.Spec, Digest: t.Source.Digest, ID: t.Source.ID, Elems: t.Rows * t.Source.Elems}
+	t.Stored = stored
+	end := 0
+	field := func(name string, typ model.Scalar, count int) *model.Field {
+		f := &model.Field{Name: name, AtBytes: (end + alignBytes - 1) / alignBytes * alignBytes, Type: typ, Count: count}
+		if f.AtBytes != end {
+			stored.Padded = true
+		}
+		end = f.AtBytes + f.Bits()/8
+		stored.Fields = append(stored.Fields, f)
+		return f
+	}
+	lanes := t.UnitElems / t.LaneElems
+	shape := layout.Shape{{Name: "row", Radix: t.Rows}, {Name: "unit", Radix: t.Units}}
+	for n := lanes; n > 1; n /= 2 {
+		shape = append(shape, layout.Digit{Name: fmt.Sprintf("lane%d", n/2), Radix: 2})
+	}
+	shape = append(shape, layout.Digit{Name: "elem", Radix: t.LaneElems})
+	seg := &model.Segment{Shape: shape}
+	stored.Segs = []*model.Segment{seg}
+	affine := func(row, unit int, lane func(i int) int, elem int) layout.Affine {
+		a := layout.Affine{Base: lane(0), Stride: []int{row, unit}}
+		for n := lanes / 2; n > 0; n /= 2 {
+			a.Stride = append(a.Stride, lane(n)-lane(0))
+		}
+		a.Stride = append(a.Stride, elem)
+		return a
+	}
+	code := func(c *model.Code) *model.Code { seg.Codes = append(seg.Codes, c); return c }
+	placed := map[*model.Code]*model.Code{}
+
+	for _, n := range t.Numbers {
+		typ := map[model.Number]model.Scalar{model.F16: {Name: "f16", Bits: 16, As: model.F16}, model.BF16: {Name: "bf16", Bits: 16, As: model.BF16}, model.F32: {Name: "f32", Bits: 32, As: model.F32}}[n.As]
+		n.Field = field(n.Code.Name, typ, t.Rows)
+		mul := 1.0
+		if len(t.Scale.Numbers) > 0 && n == t.Scale.Numbers[0] {
+			mul /= float64(t.Times) // what makes the weights integers
+		}
+		placed[n.Code] = code(&model.Code{Name: n.Code.Name, Bits: typ.Bits, ThenBits: typ.Bits, As: n.As, Mul: mul,
+			Planes: []model.Plane{{Field: n.Field, Bits: typ.Bits, Layout: affine(typ.Bits, 0, func(int) int { return 0 }, 0)}}})
+	}
+	if t.Times > 1 && len(t.Scale.Numbers) == 0 {
+		return fmt.Errorf("it has fractions as weights and no scale for a block")
+	}
+	if err := t.storeGroups(field, affine, func(g *Group, planes []model.Plane) {
+		c := *g.Code
+		c.Planes = planes
+		placed[g.Code] = code(&c)
+	}); err != nil {
+		return err
+	}
+	word := &model.Code{Name: "w", Bits: t.WordBits, ThenBits: t.WordBits, As: model.Unsigned, Mul: 1, Add: float64(-t.Zero)}
+	if t.Levels != nil {
+		word.As, word.Add = model.Levels, 0
+		for _, l := range t.Levels {
+			word.Levels = append(word.Levels, float64(l))
+		}
+	}
+	pos, widths := 0, pieces(t.WordBits)
+	for _, b := range widths {
+		name := "w"
+		if len(widths) > 1 {
+			name = fmt.Sprintf("w%d", pos)
+		}
+		vector := t.Rows * t.LaneElems * 8 // bits
+		p := Plane{Field: field(name, model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}, t.Units*b*vector/8), Bits: b, Pos: pos}
+		t.Word = append(t.Word, p)
+		word.Planes = append(word.Planes, model.Plane{Field: p.Field, Bits: b,
+			Layout: affine(t.LaneElems*8, b*vector, func(i int) int { return i%b*vector + i/b*b }, 8)})
+		pos += b
+	}
+	code(word)
+	if end%alignBytes != 0 {
+		stored.Padded = true
+	}
+	stored.Bytes = (end + alignBytes - 1) / alignBytes * alignBytes
+	list := func(codes []*model.Code) (out []*model.Code) {
+		for _, c := range codes {
+			out = append(out, placed[c])
+		}
+		return out
+	}
+	v := t.Source.Segs[0].Value
+	seg.Value = model.Value{Scale: list(v.Scale), Weight: []*model.Code{word}, Minus: list(v.Minus), Plus: list(v.Plus)}
+	return nil
+}
+
+// alignBytes is what fields begin at: a cache line, and the widest vector.
+const alignBytes = 64
+
+// storeGroups places the pieces of the groups: bytes in a field of each group, narrower pieces in slots of words.
+func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, affine func(int, int, func(int) int, int) layout.Affine, done func(*Group, []model.Plane)) error {
+	type slot struct {
+		used   int
+		pieces []*Piece
+	}
+	var slots []slot
+	u8 := model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}
+	// Wider pieces first, so that narrower ones fill the rest.
+	for _, b := range []int{4, 2, 1} {
+		for _, g := range t.Groups {
+			pos := 0
+			for _, width := range pieces(g.Code.Bits) {
+				if width == b && t.Units*slotBits <= 32 {
+					p := Piece{Bits: b, Pos: pos, At: make([]int, g.Instances)}
+					for i := range g.Instances {
+						k := slices.IndexFunc(slots, func(s slot) bool { return s.used+b <= slotBits })
+						if k < 0 {
+							k = len(slots)
+							slots = append(slots, slot{})
+						}
+						p.At[i] = k*32*t.Rows + slots[k].used // for now in bits of the field of slots
+						slots[k].used += b
+					}
+					g.Pieces = append(g.Pieces, p)
+				}
+				pos += width
+			}
+		}
+	}
+	for i, s := range slots {
+		if s.used < slotBits && (i < len(slots)-1 || s.used*t.Units > 16) {
+			t.Stored.Padded = true
+		}
+	}
+	// Slots that are full, or of more bits than half an item's, lie in 32-bit items; a last one may do with 16.
+	wide := len(slots)
+	narrow := 0
+	if wide > 0 {
+		if s := slots[wide-1]; s.used*t.Units <= 16 {
+			wide, narrow = wide-1, s.used
+		}
+	}
+	var words, halves *model.Field
+	if wide > 0 {
+		words = field("groups", model.Scalar{Name: "u32", Bits: 32, As: model.Unsigned}, wide*t.Rows)
+	}
+	if narrow > 0 {
+		halves = field("groups16", model.Scalar{Name: "u16", Bits: 16, As: model.Unsigned}, t.Rows)
+	}
+	for _, g := range t.Groups {
+		for i := range g.Pieces {
+			p := &g.Pieces[i]
+			p.Field, p.ItemBits, p.UnitBits = words, 32, slotBits
+			if p.At[0]/(32*t.Rows) >= wide {
+				p.Field, p.ItemBits, p.UnitBits = halves, 16, narrow
+				for k := range p.At {
+					p.At[k] -= wide * 32 * t.Rows
+				}
+			}
+		}
+	}
+	for _, g := range t.Groups {
+		pos := 0
+		for _, width := range pieces(g.Code.Bits) {
+			if width == 8 || t.Units*slotBits > 32 {
+				typ := u8
+				if g.Code.As == model.Signed {
+					typ = model.Scalar{Name: "i8", Bits: 8, As: model.Signed}
+				}
+				p := Piece{Bits: width, Pos: pos, ItemBits: 8, UnitBits: 8 * t.Rows * g.Instances,
+					Field: field(g.Code.Name, typ, t.Units*g.Instances*t.Rows)}
+				for i := range g.Instances {
+					p.At = append(p.At, i*8*t.Rows)
+				}
+				g.Pieces = append(g.Pieces, p)
+			}
+			pos += width
+		}
+		slices.SortFunc(g.Pieces, func(a, b Piece) int { return a.Pos - b.Pos })
+		var planes []model.Plane
+		lanes := t.UnitElems / t.LaneElems
+		for _, p := range g.Pieces {
+			at := func(lane int) int { return p.At[lane*g.Instances/lanes] }
+			a := affine(p.ItemBits, p.UnitBits, at, 0)
+			for lane := range lanes {
+				digits := make([]int, len(a.Stride))
+				for i, n := 2, lanes/2; n > 0; i, n = i+1, n/2 {
+					digits[i] = lane / n % 2
+				}
+				if a.At(digits) != at(lane) {
+					return fmt.Errorf("the places of %s are no layout", g.Code.Name)
+				}
+			}
+			planes = append(planes, model.Plane{Field: p.Field, Bits: p.Bits, Layout: a})
+		}
+		done(g, planes)
+	}
+	return nil
+}
+
+// numbers lists what a code of the weight can read as.
+func numbers(s *model.Segment, c *model.Code) ([]float64, error) {
+	n := proof.Numbers(s, c)
+	if n == nil {
+		return nil, fmt.Errorf("%s reads as %s of %d bits", c.Name, c.As, c.Bits)
+	}
+	return n, nil
+}

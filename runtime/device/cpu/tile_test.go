@@ -1,0 +1,156 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	kernels "github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/tile"
+	"github.com/minfer/minfer/runtime/cpufeature"
+)
+
+func blocks(info format.Info, n int, r *rand.Rand) []byte {
+	b := make([]byte, n*info.BlockBytes)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func TestTileKernels(t *testing.T) {
+	for _, info := range format.All() {
+		f, ok := tile.For(info.Type)
+		if !ok {
+			continue
+		}
+		k, _ := kernels.For(info.Type)
+		for _, level := range cpufeature.Levels() {
+			t.Run(info.Name+"/"+level.String(), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(1, 2))
+				const nb = 3
+				cols := nb * info.BlockElems
+				const tokens = 16
+				xf := make([]float32, cols)
+				rowBytes := cols / 32 * kernels.ActivationBlockBytes
+				x := make([]byte, tokens*rowBytes)
+				for i := range tokens {
+					for j := range xf {
+						xf[j] = float32(r.NormFloat64())
+					}
+					kernels.QuantizeActivations(x[i*rowBytes:][:rowBytes], xf)
+				}
+				w := make([][]byte, tile.Rows)
+				tl := aligned(nb * f.BlockBytes)
+				mem := make([]int8, f.BlockElems)
+				for i := range w {
+					for {
+						w[i] = blocks(info, nb, r)
+						y := make([]float32, cols)
+						k.Dequantize(y, w[i])
+						if fine(y) {
+							break
+						}
+					}
+					f.Pack(tl, i, w[i], mem)
+				}
+				y := make([]float32, tile.Rows*tokens)
+				first := map[int]float32{}
+				for _, kk := range f.Kernels {
+					if kk.Level != level {
+						continue
+					}
+					for t0 := 0; t0 < tokens; t0 += kk.Tokens {
+						panel := aligned(cols / 32 * tile.PanelBytes(kk.Tokens))
+						for i := range kk.Tokens {
+							tile.PutPanel(panel, kk.Tokens, i, x[(t0+i)*rowBytes:][:rowBytes])
+						}
+						bias := make([]float32, tile.Rows)
+						scratch := aligned(tile.ScratchBytes)
+						clear(y)
+						a := tile.Args{W: unsafe.Pointer(&tl[0]), X: unsafe.Pointer(&panel[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
+							Scratch: unsafe.Pointer(&scratch[0]), Tiles: 1, Blocks: nb, YStride: 4 * tile.Rows}
+						kk.Run(&a)
+						if a.Bad != 0 {
+							t.Errorf("bad %d", a.Bad)
+						}
+						for i := range kk.Tokens {
+							for row := range tile.Rows {
+								got := y[i*tile.Rows+row]
+								want := k.DotQ8(w[row], x[(t0+i)*rowBytes:][:rowBytes])
+								if math.Abs(float64(got-want)) > 1e-5*magnitude(k, w[row], x[(t0+i)*rowBytes:][:rowBytes]) {
+									t.Fatalf("tokens %d: token %d row %d: %g, want %g", kk.Tokens, t0+i, row, got, want)
+								}
+								key := (t0+i)*100 + row
+								if old, ok := first[key]; ok && old != got {
+									t.Fatalf("tokens %d: token %d row %d: %g, with one token %g", kk.Tokens, t0+i, row, got, old)
+								}
+								first[key] = got
+							}
+						}
+					}
+				}
+				if len(first) == 0 && level != cpufeature.Portable {
+					t.Error("no kernel")
+				}
+			})
+		}
+	}
+}
+
+// magnitude is the sum of the magnitudes of scale times integer dot and of offset times sum, over all units, or more.
+func magnitude(k kernels.Kernels, w, x []byte) float64 {
+	n := len(x) / kernels.ActivationBlockBytes * kernels.ActivationBlockElems
+	a, b := make([]float32, n), make([]float32, n)
+	k.Dequantize(a, w)
+	kernels.DequantizeActivations(b, x)
+	var sum float64
+	for i := range a {
+		sum += math.Abs(float64(a[i]) * float64(b[i]))
+	}
+	return sum
+}
+
+func fine(y []float32) bool {
+	for _, v := range y {
+		if v-v != 0 || math.Abs(float64(v)) > 1e20 {
+			return false
+		}
+	}
+	return true
+}
+
+func BenchmarkTile(b *testing.B) {
+	for _, name := range []string{"q4_K", "q6_K", "q8_0", "q4_0", "iq2_xs"} {
+		info, _ := format.ByName(name)
+		f, _ := tile.For(info.Type)
+		for _, kk := range f.Kernels {
+			b.Run(fmt.Sprintf("%s/%s/%d", name, kk.Level, kk.Tokens), func(b *testing.B) {
+				cols := 1536
+				nb := cols / info.BlockElems
+				n := 1
+				if kk.Tokens == 1 {
+					n = 1 << 28 / (nb * f.BlockBytes)
+				}
+				tl := aligned(n * nb * f.BlockBytes)
+				panel := aligned(cols / 32 * tile.PanelBytes(kk.Tokens))
+				bias := make([]float32, tile.Rows)
+				y := make([]float32, tile.Rows*n*kk.Tokens)
+				scratch := aligned(tile.ScratchBytes)
+				for i := range tl {
+					tl[i] = byte(i * 7)
+				}
+				b.SetBytes(int64(len(tl)))
+				for b.Loop() {
+					a := tile.Args{W: unsafe.Pointer(&tl[0]), X: unsafe.Pointer(&panel[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
+						Scratch: unsafe.Pointer(&scratch[0]), Tiles: n, Blocks: nb, YStride: 4 * tile.Rows * n}
+					kk.Run(&a)
+				}
+				b.ReportMetric(float64(b.N)*float64(n*tile.Rows*cols*kk.Tokens)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+			})
+		}
+	}
+}
