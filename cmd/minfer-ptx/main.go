@@ -24,8 +24,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/minfer/minfer/gen"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/generated/cuda"
@@ -290,7 +288,7 @@ func write(root string, archive *ptx.Archive, table *resource.Table) error {
 		return err
 	}
 	if _, err := ptx.Read(old, manifest); err != nil {
-		if err := renameio.WriteFile(filepath.Join(root, ptxFolder, ptx.ArchiveFile), packed, 0o644); err != nil {
+		if err := replace(filepath.Join(root, ptxFolder, ptx.ArchiveFile), packed); err != nil {
 			return err
 		}
 	}
@@ -299,9 +297,17 @@ func write(root string, archive *ptx.Archive, table *resource.Table) error {
 		if have, err := os.ReadFile(path); err == nil && string(have) == text {
 			continue
 		}
-		if err := renameio.WriteFile(path, []byte(text), 0o644); err != nil {
+		if err := replace(path, []byte(text)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// replace writes a file whole, or leaves the one that was there.
+func replace(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }

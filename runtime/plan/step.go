@@ -13,6 +13,9 @@ import (
 func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
 	s := &step{Plan: p, tokens: tokens, wanted: wanted, codes: map[op.Value]bool{}}
 	for _, x := range p.Graph.Ops {
+		if out, ok := x.Writes(); ok && s.rows(out) == 0 {
+			continue // it serves logits, and none are wanted
+		}
 		if err := s.add(x); err != nil {
 			return nil, err
 		}
@@ -117,9 +120,6 @@ func (s *step) add(x op.Op) error {
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("add", "", ""), "add", kernel.Query{Cols: int64(n)}, nil,
 			map[string]Arg{"a": value(x.A), "b": value(x.B), "out": value(x.Out), "cols": integer(n)})
 	case op.Select:
-		if s.wanted == 0 {
-			return nil
-		}
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("select", "", ""), "select", kernel.Query{Rows: int64(s.wanted), Cols: int64(s.width(x.In))}, nil,
 			map[string]Arg{"x": value(x.In), "index": ref(Wanted, 0), "out": value(x.Out), "cols": integer(s.width(x.In))})
 	}
@@ -141,9 +141,6 @@ func (s *step) count(w *Placed, rows int64) {
 // product launches a matrix product, after its activations' codes where the class takes them.
 func (s *step) product(x op.MatMul) error {
 	tokens := s.rows(x.In)
-	if tokens == 0 {
-		return nil
-	}
 	w := &s.Weights[s.weight[x.Weight]]
 	class, name := s.class(x.Weight), s.Graph.Values[x.Out].Name
 	in := value(x.In)

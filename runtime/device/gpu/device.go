@@ -49,6 +49,9 @@ func SwitchedOff() kernel.Switches {
 	return off
 }
 
+// NoGraph is the environment variable that, set to 1, turns the recording of launches off.
+const NoGraph = "MINFER_NO_CUDA_GRAPH"
+
 // Name implements device.Device.
 func (d *Device) Name() string { return d.name }
 
@@ -85,6 +88,9 @@ func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_
 	if need := p.WeightBytes(); info.MemoryBytes > 0 && need > info.MemoryBytes {
 		return nil, fmt.Errorf("%s: the weights take %d bytes, the device has %d", d.name, need, info.MemoryBytes)
 	}
+	if !o.Eager && os.Getenv(NoGraph) != "1" {
+		m.grapher, _ = driver.(Grapher)
+	}
 	m.slots, m.slotOf = g.Slots()
 	return m, m.upload(ctx, p, o.Progress)
 }
@@ -94,6 +100,7 @@ type model struct {
 	mu        sync.Mutex // of the driver
 	device    *Device
 	driver    Driver
+	grapher   Grapher // nil: launches are not recorded
 	graph     *op.Graph
 	precision device.Precision
 	plans     map[format.Type]*plan.Plan // by type of the cache

@@ -124,7 +124,7 @@ func (c Coverage) Exact() error {
 // Info describes a machine.
 type Info struct {
 	Name        string
-	Arch        int   // compute capability, major*10 + minor: 80, 90; the emulator poses as one
+	Arch        int   // that kernels are compiled for, at most the machine's: compute capability, major*10 + minor; the emulator poses as one
 	SMs         int   // multiprocessors
 	WarpSize    int   // threads
 	MemoryBytes int64 // all of it, used or not

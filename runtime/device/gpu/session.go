@@ -33,11 +33,12 @@ type session struct {
 	wantedRows   int // rows that per-wanted slots hold
 	owned        []Pointer
 
-	steps map[[2]int][]Launch // by tokens and wanted rows
-	names map[[2]int][]string // of the launches' Values
-	out   []float32
-	raw   []byte
-	rows  [][]float32
+	steps  map[[2]int][]Launch // by tokens and wanted rows
+	names  map[[2]int][]string // of the launches' Values
+	graphs map[[2]int]Graph    // the same launches recorded, of steps that came more than once
+	out    []float32
+	raw    []byte
+	rows   [][]float32
 }
 
 // NewSession implements device.Model.
@@ -55,7 +56,7 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 	if err != nil {
 		return nil, err
 	}
-	s := &session{model: m, plan: p, opts: o, steps: map[[2]int][]Launch{}, names: map[[2]int][]string{}}
+	s := &session{model: m, plan: p, opts: o, steps: map[[2]int][]Launch{}, names: map[[2]int][]string{}, graphs: map[[2]int]Graph{}}
 	defer func() {
 		if err != nil {
 			s.free()
@@ -129,7 +130,20 @@ func (s *session) want(err *error, n int) {
 		}
 	}
 	s.wantedRows = n
-	clear(s.steps) // they point to the old slots
+	*err = errors.Join(*err, s.forget()) // they point to the old slots
+}
+
+// forget drops the steps that are bound to memory.
+func (s *session) forget() error {
+	var errs []error
+	for _, g := range s.graphs {
+		if g != nil {
+			errs = append(errs, g.Close())
+		}
+	}
+	clear(s.graphs)
+	clear(s.steps)
+	return errors.Join(errs...)
 }
 
 // launches binds the plan's launches for a step to the session's memory.
@@ -255,14 +269,8 @@ func (s *session) step(chunk, wanted []int32) error {
 			return err
 		}
 	}
-	launches, names, err := s.launches(len(chunk), len(wanted))
-	if err != nil {
+	if err := s.compute(len(chunk), len(wanted)); err != nil {
 		return err
-	}
-	for i, l := range launches {
-		if err := d.Launch(l); err != nil {
-			return fmt.Errorf("%s: %w", names[i], err)
-		}
 	}
 	if len(wanted) == 0 {
 		return d.Sync()
@@ -283,6 +291,45 @@ func (s *session) step(chunk, wanted []int32) error {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: s.len + int(wanted[i/width]), Elem: i % width}
 		}
+	}
+	return nil
+}
+
+// recordedTokens is the most tokens of a step that is recorded: with more of them the launches cost little beside their work.
+const recordedTokens = 8
+
+// compute makes the launches of a step: one by one the first time, then recorded, where the driver can record. What changes from
+// one step to the next, tokens and positions, is data in memory, so that a recording serves every step of its shape.
+func (s *session) compute(tokens, wanted int) error {
+	key := [2]int{tokens, wanted}
+	g, again := s.graphs[key]
+	if g == nil {
+		launches, names, err := s.launches(tokens, wanted)
+		if err != nil {
+			return err
+		}
+		launch := func() error {
+			for i, l := range launches {
+				if err := s.model.driver.Launch(l); err != nil {
+					return fmt.Errorf("%s: %w", names[i], err)
+				}
+			}
+			return nil
+		}
+		if s.model.grapher == nil || tokens > recordedTokens {
+			return launch()
+		}
+		if !again {
+			s.graphs[key] = nil // the next one is recorded
+			return launch()
+		}
+		if g, err = s.model.grapher.Capture(launch); err != nil {
+			return err
+		}
+		s.graphs[key] = g
+	}
+	if err := g.Replay(); err != nil {
+		return fmt.Errorf("step of %d tokens, %d of them with logits: %w", tokens, wanted, err)
 	}
 	return nil
 }
@@ -313,7 +360,7 @@ func (s *session) Close() error {
 }
 
 func (s *session) free() error {
-	var errs []error
+	errs := []error{s.forget()}
 	for _, p := range s.owned {
 		errs = append(errs, s.model.driver.Free(p))
 	}
