@@ -1063,7 +1063,7 @@ loop13:
 	RET
 
 // func outerF32x1AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1090,6 +1090,10 @@ loop15:
 	MOVQ DI, R9
 
 loop16:
+	PREFETCHT0   4096(R9)
+	PREFETCHT0   4160(R9)
+	PREFETCHT0   4224(R9)
+	PREFETCHT0   4288(R9)
 	VMOVUPS      (R9), Y2
 	VMOVUPS      32(R9), Y3
 	VBROADCASTSS (BX), Y4
@@ -1135,7 +1139,7 @@ loop16:
 	RET
 
 // func outerF32x2AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1166,6 +1170,10 @@ loop18:
 	MOVQ R9, R11
 
 loop19:
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   4160(R11)
+	PREFETCHT0   4224(R11)
+	PREFETCHT0   4288(R11)
 	VMOVUPS      (R11), Y4
 	VMOVUPS      32(R11), Y5
 	VBROADCASTSS (DI), Y7
@@ -1233,7 +1241,7 @@ loop19:
 	RET
 
 // func outerF32x3AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1268,6 +1276,10 @@ loop21:
 	MOVQ R9, R11
 
 loop22:
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   4160(R11)
+	PREFETCHT0   4224(R11)
+	PREFETCHT0   4288(R11)
 	VMOVUPS      (R11), Y6
 	VMOVUPS      32(R11), Y7
 	VBROADCASTSS (DI), Y9
@@ -1357,7 +1369,7 @@ loop22:
 	RET
 
 // func outerF32x4AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1400,6 +1412,10 @@ loop24:
 	MOVQ R11, R13
 
 loop25:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
 	VMOVUPS      (R13), Y8
 	VMOVUPS      32(R13), Y9
 	VBROADCASTSS (R8), Y11
@@ -1513,7 +1529,7 @@ loop25:
 	RET
 
 // func outerF32x5AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x5AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1560,6 +1576,10 @@ loop27:
 	MOVQ R11, R13
 
 loop28:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
 	VMOVUPS      (R13), Y10
 	VMOVUPS      32(R13), Y11
 	VBROADCASTSS (R8), Y13
@@ -1695,7 +1715,7 @@ loop28:
 	RET
 
 // func outerF32x6AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·outerF32x6AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1746,6 +1766,10 @@ loop30:
 	MOVQ R11, R13
 
 loop31:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
+	PREFETCHT0   4224(R13)
+	PREFETCHT0   4288(R13)
 	VMOVUPS      (R13), Y12
 	VMOVUPS      32(R13), Y13
 	VBROADCASTSS (R8), Y15
@@ -1903,7 +1927,7 @@ loop31:
 	RET
 
 // func outerF16x1AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -1930,6 +1954,8 @@ loop33:
 	MOVQ DI, R9
 
 loop34:
+	PREFETCHT0   4096(R9)
+	PREFETCHT0   4160(R9)
 	VCVTPH2PS    (R9), Y2
 	VCVTPH2PS    16(R9), Y3
 	VBROADCASTSS (BX), Y4
@@ -1975,7 +2001,7 @@ loop34:
 	RET
 
 // func outerF16x2AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -2006,6 +2032,8 @@ loop36:
 	MOVQ R9, R11
 
 loop37:
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y4
 	VCVTPH2PS    16(R11), Y5
 	VBROADCASTSS (DI), Y7
@@ -2073,7 +2101,7 @@ loop37:
 	RET
 
 // func outerF16x3AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -2108,6 +2136,8 @@ loop39:
 	MOVQ R9, R11
 
 loop40:
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y6
 	VCVTPH2PS    16(R11), Y7
 	VBROADCASTSS (DI), Y9
@@ -2197,7 +2227,7 @@ loop40:
 	RET
 
 // func outerF16x4AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -2240,6 +2270,8 @@ loop42:
 	MOVQ R11, R13
 
 loop43:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y8
 	VCVTPH2PS    16(R13), Y9
 	VBROADCASTSS (R8), Y11
@@ -2353,7 +2385,7 @@ loop43:
 	RET
 
 // func outerF16x5AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x5AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -2400,6 +2432,8 @@ loop45:
 	MOVQ R11, R13
 
 loop46:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y10
 	VCVTPH2PS    16(R13), Y11
 	VBROADCASTSS (R8), Y13
@@ -2535,7 +2569,7 @@ loop46:
 	RET
 
 // func outerF16x6AVX2(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·outerF16x6AVX2(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -2586,6 +2620,8 @@ loop48:
 	MOVQ R11, R13
 
 loop49:
+	PREFETCHT0   4096(R13)
+	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y12
 	VCVTPH2PS    16(R13), Y13
 	VBROADCASTSS (R8), Y15
@@ -3259,7 +3295,7 @@ loop62:
 	RET
 
 // func outerF32x1AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3284,6 +3320,10 @@ loop64:
 	MOVQ DI, R9
 
 loop65:
+	PREFETCHT0  4096(R9)
+	PREFETCHT0  4160(R9)
+	PREFETCHT0  4224(R9)
+	PREFETCHT0  4288(R9)
 	VMOVUPS     (R9), Z1
 	VMULPS.BCST (BX), Z1, Z1
 	VADDPS      Z1, Z0, Z0
@@ -3312,7 +3352,7 @@ loop65:
 	RET
 
 // func outerF32x2AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3339,6 +3379,10 @@ loop67:
 	MOVQ R9, R11
 
 loop68:
+	PREFETCHT0  4096(R11)
+	PREFETCHT0  4160(R11)
+	PREFETCHT0  4224(R11)
+	PREFETCHT0  4288(R11)
 	VMOVUPS     (R11), Z2
 	VMULPS.BCST (DI), Z2, Z3
 	VADDPS      Z3, Z0, Z0
@@ -3376,7 +3420,7 @@ loop68:
 	RET
 
 // func outerF32x3AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3405,6 +3449,10 @@ loop70:
 	MOVQ R9, R11
 
 loop71:
+	PREFETCHT0  4096(R11)
+	PREFETCHT0  4160(R11)
+	PREFETCHT0  4224(R11)
+	PREFETCHT0  4288(R11)
 	VMOVUPS     (R11), Z3
 	VMULPS.BCST (DI), Z3, Z4
 	VADDPS      Z4, Z0, Z0
@@ -3451,7 +3499,7 @@ loop71:
 	RET
 
 // func outerF32x4AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3486,6 +3534,10 @@ loop73:
 	MOVQ R11, R13
 
 loop74:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
+	PREFETCHT0  4224(R13)
+	PREFETCHT0  4288(R13)
 	VMOVUPS     (R13), Z4
 	VMULPS.BCST (R8), Z4, Z5
 	VADDPS      Z5, Z0, Z0
@@ -3543,7 +3595,7 @@ loop74:
 	RET
 
 // func outerF32x5AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x5AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3580,6 +3632,10 @@ loop76:
 	MOVQ R11, R13
 
 loop77:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
+	PREFETCHT0  4224(R13)
+	PREFETCHT0  4288(R13)
 	VMOVUPS     (R13), Z5
 	VMULPS.BCST (R8), Z5, Z6
 	VADDPS      Z6, Z0, Z0
@@ -3646,7 +3702,7 @@ loop77:
 	RET
 
 // func outerF32x6AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x6AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3685,6 +3741,10 @@ loop79:
 	MOVQ R11, R13
 
 loop80:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
+	PREFETCHT0  4224(R13)
+	PREFETCHT0  4288(R13)
 	VMOVUPS     (R13), Z6
 	VMULPS.BCST (R8), Z6, Z7
 	VADDPS      Z7, Z0, Z0
@@ -3760,7 +3820,7 @@ loop80:
 	RET
 
 // func outerF32x7AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x7AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3805,6 +3865,10 @@ loop82:
 	MOVQ R13, R15
 
 loop83:
+	PREFETCHT0  4096(R15)
+	PREFETCHT0  4160(R15)
+	PREFETCHT0  4224(R15)
+	PREFETCHT0  4288(R15)
 	VMOVUPS     (R15), Z7
 	VMULPS.BCST (R9), Z7, Z8
 	VADDPS      Z8, Z0, Z0
@@ -3891,7 +3955,7 @@ loop83:
 	RET
 
 // func outerF32x8AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF32x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -3938,6 +4002,10 @@ loop85:
 	MOVQ R13, R15
 
 loop86:
+	PREFETCHT0  4096(R15)
+	PREFETCHT0  4160(R15)
+	PREFETCHT0  4224(R15)
+	PREFETCHT0  4288(R15)
 	VMOVUPS     (R15), Z8
 	VMULPS.BCST (R9), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -4033,7 +4101,7 @@ loop86:
 	RET
 
 // func outerF16x1AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4058,6 +4126,8 @@ loop88:
 	MOVQ DI, R9
 
 loop89:
+	PREFETCHT0  4096(R9)
+	PREFETCHT0  4160(R9)
 	VCVTPH2PS   (R9), Z1
 	VMULPS.BCST (BX), Z1, Z1
 	VADDPS      Z1, Z0, Z0
@@ -4086,7 +4156,7 @@ loop89:
 	RET
 
 // func outerF16x2AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4113,6 +4183,8 @@ loop91:
 	MOVQ R9, R11
 
 loop92:
+	PREFETCHT0  4096(R11)
+	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z2
 	VMULPS.BCST (DI), Z2, Z3
 	VADDPS      Z3, Z0, Z0
@@ -4150,7 +4222,7 @@ loop92:
 	RET
 
 // func outerF16x3AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4179,6 +4251,8 @@ loop94:
 	MOVQ R9, R11
 
 loop95:
+	PREFETCHT0  4096(R11)
+	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z3
 	VMULPS.BCST (DI), Z3, Z4
 	VADDPS      Z4, Z0, Z0
@@ -4225,7 +4299,7 @@ loop95:
 	RET
 
 // func outerF16x4AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4260,6 +4334,8 @@ loop97:
 	MOVQ R11, R13
 
 loop98:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z4
 	VMULPS.BCST (R8), Z4, Z5
 	VADDPS      Z5, Z0, Z0
@@ -4317,7 +4393,7 @@ loop98:
 	RET
 
 // func outerF16x5AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x5AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4354,6 +4430,8 @@ loop100:
 	MOVQ R11, R13
 
 loop101:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z5
 	VMULPS.BCST (R8), Z5, Z6
 	VADDPS      Z6, Z0, Z0
@@ -4420,7 +4498,7 @@ loop101:
 	RET
 
 // func outerF16x6AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x6AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4459,6 +4537,8 @@ loop103:
 	MOVQ R11, R13
 
 loop104:
+	PREFETCHT0  4096(R13)
+	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z6
 	VMULPS.BCST (R8), Z6, Z7
 	VADDPS      Z7, Z0, Z0
@@ -4534,7 +4614,7 @@ loop104:
 	RET
 
 // func outerF16x7AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x7AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4579,6 +4659,8 @@ loop106:
 	MOVQ R13, R15
 
 loop107:
+	PREFETCHT0  4096(R15)
+	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z7
 	VMULPS.BCST (R9), Z7, Z8
 	VADDPS      Z8, Z0, Z0
@@ -4665,7 +4747,7 @@ loop107:
 	RET
 
 // func outerF16x8AVX512(y *float32, yStride int, a *float32, aStride int, b *byte, groups int, groupStride int, runs int, runStride int, run int, keep int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outerF16x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ y+0(FP), AX
 	MOVQ yStride+8(FP), CX
@@ -4712,6 +4794,8 @@ loop109:
 	MOVQ R13, R15
 
 loop110:
+	PREFETCHT0  4096(R15)
+	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z8
 	VMULPS.BCST (R9), Z8, Z9
 	VADDPS      Z9, Z0, Z0

@@ -51,6 +51,7 @@ func (w *writer) rowPointers(first, stride reg.GPVirtual, rows int) []reg.GPVirt
 // on CPUs whose adders stand beside the multipliers that costs nothing.
 func (w *writer) outer(name, field string, rows int, f16 bool) {
 	const unroll = 4
+	const ahead = 4096 // bytes: about what is multiplied while memory answers
 	w.text(symbol(name, w.bits), outerSignature, fmt.Sprintf("is Kernels.%s[%d].", field, rows))
 	rowBytes := 64
 	if f16 {
@@ -91,6 +92,9 @@ func (w *writer) outer(name, field string, rows int, f16 bool) {
 	left, ptr := w.load("run"), w.GP64()
 	w.MOVQ(at, ptr)
 	inner := w.loop()
+	for line := 0; line < unroll*rowBytes; line += 64 {
+		w.PREFETCHT0(operand.Mem{Base: ptr, Disp: ahead + line})
+	}
 	for u := range unroll {
 		v := make([]reg.VecVirtual, w.parts())
 		for p := range v {
