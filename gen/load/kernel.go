@@ -304,7 +304,7 @@ func layoutNames(formats []*model.Format) []string {
 
 // ring resolves the shared memory of a streaming kernel.
 func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
-	r := &model.Ring{Sums: s.Sums.Value, MaxStages: s.Stages.Value, LeastBytes: s.Least.Or(0)}
+	r := &model.Ring{Sums: s.Sums.Value, MaxStages: s.Stages.Value, Matrices: s.Matrices.Or(1), UnitBytes: s.Unit.Or(0), LeastBytes: s.Least.Or(0)}
 	for _, t := range append(slices.Clone(s.Rows), s.Sums) {
 		i := slices.IndexFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == t.Value })
 		if i < 0 || v.Digits[i].Radix == layout.Any {

@@ -18,10 +18,16 @@ type Ring struct {
 // barrierBytes is the two barriers of a stage.
 const barrierBytes = 16
 
+// unitElems is what UnitBytes counts, and warpBytes a number from each warp that a block may have.
+const (
+	unitElems = 32
+	warpBytes = 32 * 4
+)
+
 // RingOf sizes the ring of a variant for a format: as many stages as fit the room at the widest row that the digits cover.
 func RingOf(v *model.Variant, f *model.Format) Ring {
 	s := v.Shared.Ring
-	r := Ring{Rows: 1, Least: s.LeastBytes}
+	r := Ring{Rows: s.Matrices, Least: s.LeastBytes}
 	radix := map[string]int{}
 	for _, d := range v.Digits {
 		radix[d.Name] = d.Radix
@@ -43,13 +49,20 @@ func RingOf(v *model.Variant, f *model.Format) Ring {
 		}
 	}
 	stage := r.Rows*padding + r.Rows*r.Sums*4 + barrierBytes // beside what a block of the row takes
+	beside, block := 0, s.UnitBytes*f.Elems/unitElems // beside the stages
+	if block > 0 {
+		beside = warpBytes
+	}
 	r.Stages = s.MaxStages
-	for r.Stages > 1 && r.Stages*(stage+r.Rows*place.BlockBytes*widest) > s.RoomBytes {
+	for r.Stages > 1 && beside+r.Stages*stage+(block+r.Stages*r.Rows*place.BlockBytes)*widest > s.RoomBytes {
 		r.Stages--
 	}
-	r.Per = r.Stages * r.Rows * place.BlockBytes
-	r.Fixed = r.Stages * stage
+	r.Per = block + r.Stages*r.Rows*place.BlockBytes
+	r.Fixed = beside + r.Stages*stage
 	r.Chain = fmt.Sprintf("%d stages of %d rows of %d bytes a block, each row with up to %d bytes of padding and %d partial sums, each stage with two barriers", r.Stages, r.Rows, place.BlockBytes, padding, r.Sums)
+	if block > 0 {
+		r.Chain += fmt.Sprintf("; %d bytes for each %d columns and %d for the warps", s.UnitBytes, unitElems, warpBytes)
+	}
 	if r.Least > 0 {
 		r.Chain += fmt.Sprintf("; at least %d, so that no two blocks share a multiprocessor", r.Least)
 	}

@@ -76,6 +76,8 @@ type Shared struct {
 type Ring struct {
 	Rows       []string // the digits that number the rows of a stage
 	Sums       string   // the digit of the partial sums of a row
+	Matrices   int
+	UnitBytes  int // beside the ring, for each 32 columns
 	MaxStages  int
 	LeastBytes int // what a block asks for at least
 	RoomBytes  int // what the least device that the variant runs on lets a block ask for

@@ -87,10 +87,12 @@ type KernelShared struct {
 type KernelRing struct {
 	At diag.Pos `yaml:"-"`
 
-	Rows   []Text `yaml:"rows" jsonschema:"required" jsonschema_description:"The digits that number the rows of a stage."`
-	Sums   Text   `yaml:"sums" jsonschema:"required" jsonschema_description:"The digit whose values each leave a partial sum of every row: a float for each, an odd number of them to a row."`
-	Stages Int    `yaml:"stages" jsonschema:"required,minimum=2,maximum=64" jsonschema_description:"At most this many stages."`
-	Least  Int    `yaml:"least_bytes" jsonschema:"minimum=0,maximum=1048576" jsonschema_description:"A block asks for at least this much, so that no two of them share a multiprocessor."`
+	Rows     []Text `yaml:"rows" jsonschema:"required" jsonschema_description:"The digits that number the rows of a stage."`
+	Sums     Text   `yaml:"sums" jsonschema:"required" jsonschema_description:"The digit whose values each leave a partial sum of every row: a float for each, an odd number of them to a row."`
+	Stages   Int    `yaml:"stages" jsonschema:"required,minimum=2,maximum=64" jsonschema_description:"At most this many stages."`
+	Matrices Int    `yaml:"matrices" jsonschema:"minimum=1,maximum=2" jsonschema_description:"A stage has the rows of so many matrices; 1 when left out."`
+	Unit     Int    `yaml:"unit_bytes" jsonschema:"minimum=1,maximum=1024" jsonschema_description:"Bytes beside the ring for each 32 columns: activations that the block prepares."`
+	Least    Int    `yaml:"least_bytes" jsonschema:"minimum=0,maximum=1048576" jsonschema_description:"A block asks for at least this much, so that no two of them share a multiprocessor."`
 }
 
 // KernelVariant is one row of a family. What it leaves out it takes from the family.

@@ -64,7 +64,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c112, {matvec_ring_q8_q4_K_c112_MinArch, matve
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 113, slots = 4;
+  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -73,18 +75,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 896;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 896) {
     for (int s = 0; s < stages; s++) {
@@ -103,17 +105,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -132,27 +140,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c112, 928, (const uint8_t* __restrict__ w, con
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 0 + 4*round;
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -188,7 +202,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c76, {matvec_ring_q8_q4_K_c76_MinArch, matvec_
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 5, tile = 4, sums = 77, slots = 4;
+  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -197,18 +213,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 608;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 608) {
     for (int s = 0; s < stages; s++) {
@@ -227,17 +243,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -256,27 +278,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c76, 640, (const uint8_t* __restrict__ w, cons
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 0 + 4*round;
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -312,7 +340,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c56, {matvec_ring_q8_q4_K_c56_MinArch, matvec_
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 7, tile = 4, sums = 57, slots = 4;
+  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -321,18 +351,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 448;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
     for (int s = 0; s < stages; s++) {
@@ -351,17 +381,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -380,27 +416,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c56, 480, (const uint8_t* __restrict__ w, cons
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 0 + 4*round;
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -436,7 +478,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c32, {matvec_ring_q8_q4_K_c32_MinArch, matvec_
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 8, sums = 33, slots = 4;
+  static_assert(stages * 8 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -446,18 +490,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
     for (int s = 0; s < stages; s++) {
@@ -476,17 +520,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -505,27 +555,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c32, 544, (const uint8_t* __restrict__ w, cons
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 4*group + 0 + 8*round;
+    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -561,7 +617,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c20, {matvec_ring_q8_q4_K_c20_MinArch, matvec_
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 12, sums = 21, slots = 4;
+  static_assert(stages * 12 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -571,18 +629,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 480;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 480) {
     for (int s = 0; s < stages; s++) {
@@ -601,17 +659,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -630,27 +694,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c20, 512, (const uint8_t* __restrict__ w, cons
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 4*group + 0 + 12*round;
+    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -686,7 +756,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c16, {matvec_ring_q8_q4_K_c16_MinArch, matvec_
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 16, sums = 17, slots = 4;
+  static_assert(stages * 16 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -696,18 +768,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
     for (int s = 0; s < stages; s++) {
@@ -726,17 +798,23 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -755,27 +833,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c16, 544, (const uint8_t* __restrict__ w, cons
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 4*group + 0 + 16*round;
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
@@ -811,7 +895,9 @@ MINFER_BOUNDS(matvec_ring_q8_q4_K_c8, {matvec_ring_q8_q4_K_c8_MinArch, matvec_ri
 #if MINFER_HAS_BULK
 MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 32, sums = 9, slots = 4;
+  static_assert(stages * 32 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -821,18 +907,18 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
   const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
   const int tiles = (row_hi - row_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
-  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = tile * row_bytes;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  const uint8_t* mine = w + (size_t)row_lo * row_bytes;
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
-    const unsigned bytes = (unsigned)(min(tile, row_hi - row_lo - t * tile) * row_bytes);
-    mbar_expect(full + s, bytes);
-    bulk_copy(ring + s * stage_bytes, mine + (size_t)t * stage_bytes, bytes, full + s);
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
     for (int s = 0; s < stages; s++) {
@@ -846,22 +932,28 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
   block_barrier();
   RingPlace<stages> at = {0, 0};
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 1 lanes to a row.
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 1 lane to a row.
     constexpr int per_row = 1;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
-      mbar_wait(empty + at.stage, at.parity);
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        float sum = 0.0f;
-        if (in_tile < tile && row < row_hi) {
-          for (int column = part; column < columns; column += per_row) sum += partial[(at.stage * tile + in_tile) * sums + column];
-        }
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
         MINFER_UNROLL
-        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-        if (part == 0 && in_tile < tile && row < row_hi) y[row] = bias ? sum + bias[row] : sum;
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
       }
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
@@ -880,27 +972,33 @@ MINFER_KERNEL(matvec_ring_q8_q4_K_c8, 544, (const uint8_t* __restrict__ w, const
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 4*group + 0 + 32*round;
+    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[slots] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
-      const uint8_t* stage = ring + at.stage * stage_bytes + (first - row_lo - round * tile) * row_bytes;
-      Unit r[slots];
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
-        unit_fetch<FromShared>(r[slot], stage + min(slot, live - 1) * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        const float part = unit_dot(r[slot], x8);
-        // A block of a whole column of units leaves no lane of an active column without work.
-        v[slot] = Unit::per_block % 8 == 0 || active ? part : 0.0f;
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat < live && seat < slots && column < columns) partial[(at.stage * tile + first - row_lo - round * tile + seat) * sums + column] = sum;
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }

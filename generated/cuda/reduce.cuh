@@ -3,6 +3,9 @@
 #pragma once
 #include "minfer.cuh"
 
+// A number that a predecessor may have written while this kernel was already there.
+MINFER_DEVICE float fresh(const float* p) { return bits_f32(fresh4(p)); }
+
 // The sum of v over a block of 32*WARPS threads, in thread 0: a shuffle tree in each warp, then one partial sum for each
 // warp, added in ascending order by the same tree. Slots of absent warps add +0, so the order of the sums depends on
 // WARPS alone and not on how many threads had work.

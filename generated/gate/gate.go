@@ -66,6 +66,18 @@ var embedArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// gateRingQ8Args are the arguments of gate-ring-q8, in order.
+var gateRingQ8Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "w_up", Type: "u8*"},
+	{Name: "x", Type: "f32*"},
+	{Name: "norm", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "eps", Type: "f32"},
+}
+
 // kvAppendArgs are the arguments of kv-append, in order.
 var kvAppendArgs = []kernel.Arg{
 	{Name: "x", Type: "f32*"},
@@ -116,6 +128,27 @@ var matvecRingQ8Args = []kernel.Arg{
 	{Name: "y", Type: "f32*", Out: true},
 	{Name: "rows", Type: "i32"},
 	{Name: "cols", Type: "i32"},
+}
+
+// projectRingQ8Args are the arguments of project-ring-q8, in order.
+var projectRingQ8Args = []kernel.Arg{
+	{Name: "w0", Type: "u8*"},
+	{Name: "w1", Type: "u8*"},
+	{Name: "w2", Type: "u8*"},
+	{Name: "x", Type: "f32*"},
+	{Name: "norm", Type: "f32*"},
+	{Name: "bias0", Type: "f32*"},
+	{Name: "bias1", Type: "f32*"},
+	{Name: "bias2", Type: "f32*"},
+	{Name: "residual", Type: "f32*"},
+	{Name: "y0", Type: "f32*", Out: true},
+	{Name: "y1", Type: "f32*", Out: true},
+	{Name: "y2", Type: "f32*", Out: true},
+	{Name: "rows0", Type: "i32"},
+	{Name: "rows1", Type: "i32"},
+	{Name: "rows2", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "eps", Type: "f32"},
 }
 
 // quantizeA8Args are the arguments of quantize-a8, in order.
@@ -202,6 +235,8 @@ var All = []*kernel.Entry{
 	&EmbedQ8K,
 	&EmbedTQ1_0,
 	&EmbedTQ2_0,
+	&GateRingQ8Q4K,
+	&GateRingQ8Q6K,
 	&KvAppendF16,
 	&KvAppendF32,
 	&MatmulQ8IQ1M,
@@ -281,6 +316,8 @@ var All = []*kernel.Entry{
 	&MatvecQ8Q8K,
 	&MatvecQ8TQ1_0,
 	&MatvecQ8TQ2_0,
+	&ProjectRingQ8Q4K,
+	&ProjectRingQ8Q6K,
 	&QuantizeA8,
 	&Rmsnorm,
 	&Rope,

@@ -1,6 +1,7 @@
 // ring.cuh: what kernels are written with that stream rows through a ring of stages in shared memory.
 #pragma once
 #include "decode.cuh"
+#include "reduce.cuh"
 
 // A place in a ring: the stage, and the parity of the phase that its barriers are in.
 template <int STAGES> struct RingPlace {
@@ -31,4 +32,56 @@ template <int N> MINFER_DEVICE float octet_sums(const float (&v)[N]) {
   MINFER_UNROLL
   for (int step = N; step < 8; step *= 2) w[0] += shuffle_xor(w[0], step);
   return w[0];
+}
+
+#if MINFER_HAS_BULK
+// Of rows first .. first+n-1 of matrices that follow each other, those of the one that has `rows` rows from row `from` on, to where they
+// belong in a stage.
+MINFER_DEVICE void ring_copy(uint8_t* stage, const uint8_t* w, int first, int n, int from, int rows, int row_bytes, uint64_t* full) {
+  const int lo = max(first, from), hi = min(first + n, from + rows);
+  if (lo < hi) bulk_copy(stage + (lo - first) * row_bytes, w + (size_t)(lo - from) * row_bytes, (unsigned)((hi - lo) * row_bytes), full);
+}
+#endif
+
+// x[0..cols-1], times norm where there is one, in codes of 8 bits for each 32 elements: d = max|x| / 127, code = x / d to nearest even. The
+// first WARPS warps of a block take 256 elements each in turn, a lane 8 neighbours. It returns the sum of x squared that the warp saw.
+template <int WARPS> MINFER_DEVICE float ring_quantize(uint8_t* codes, float* scales, const float* x, const float* norm, int cols) {
+  float square = 0.0f;
+  for (int first = 256 * warp_index(); first < cols; first += 256 * WARPS) {
+    const int e = first + 8 * lane_index();
+    const bool there = e < cols;
+    uint32_t bits[8] = {};
+    if (there) {
+      put16(bits, fresh16(x + e));
+      put16(bits + 4, fresh16(x + e + 4));
+    }
+    float v[8];
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) v[i] = bits_f32(bits[i]), square = fmaf(v[i], v[i], square);
+    if (norm && there) {
+      put16(bits, load16(norm + e));
+      put16(bits + 4, load16(norm + e + 4));
+      MINFER_UNROLL
+      for (int i = 0; i < 8; i++) v[i] *= bits_f32(bits[i]);
+    }
+    // The greatest magnitude of 32 elements as bits, so that NaN and infinity win.
+    unsigned top = 0;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) top = max(top, f32_bits(v[i]) & 0x7fffffffu);
+    top = max(top, shuffle_xor(top, 1));
+    top = max(top, shuffle_xor(top, 2));
+    // Below 2^-90 everything counts as zero, so that the inverse is finite.
+    const float d = bits_f32(top) < 0x1p-90f ? 0.0f : bits_f32(top) / 127.0f, inverse = d == 0.0f ? 0.0f : 1.0f / d;
+    uint32_t packed[2] = {};
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) {
+      const int q = max(-127, min(127, round_even_int(v[i] * inverse)));
+      packed[i / 4] |= (uint32_t)(q & 0xff) << (8 * (i % 4));
+    }
+    if (there) {
+      store8(codes + e, make_uint2(packed[0], packed[1]));
+      if ((lane_index() & 3) == 0) scales[e / 32] = d;
+    }
+  }
+  return warp_sum(square);
 }
