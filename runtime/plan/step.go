@@ -75,6 +75,9 @@ func (s *step) weightRef(w *op.Weight) Arg {
 }
 
 func (s *step) add(x op.Op) error {
+	if v, ok := x.Writes(); ok && s.rows(v) == 0 {
+		return nil // no logits are wanted
+	}
 	switch x := x.(type) {
 	case op.Embed:
 		w := &s.Weights[s.weight[x.Table]]

@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/kernel"
+)
+
+var (
+	ampere = Target{Arch: 80, SharedBytes: 163 << 10, SMs: 108}
+	hopper = Target{Arch: 90, SharedBytes: 227 << 10, SMs: 132}
+)
+
+// tall is a small model whose down projection is as wide as a 7B's, in q6_K: the shape of the fault that began it all.
+func tall(t *testing.T, target Target) *Plan {
+	t.Helper()
+	m := archtest.Small("qwen2")
+	m.Layers, m.Embd, m.FF, m.Quantize = 1, 256, 18944, format.Q6K
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(g, target, Options{Precision: device.Q8, KVType: format.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A step whose logits nobody wants launches nothing past the cache of its last layer.
+func TestNoLogitsWanted(t *testing.T) {
+	p := tall(t, ampere)
+	for _, tokens := range []int{1, 2, 7, 8, 512} {
+		none, err := p.Step(tokens, 0)
+		if err != nil {
+			t.Fatalf("%d tokens: %v", tokens, err)
+		}
+		one, err := p.Step(tokens, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(none) == 0 || len(none) >= len(one) {
+			t.Errorf("%d tokens: %d launches without logits, %d with", tokens, len(none), len(one))
+		}
+		for _, l := range none {
+			if l.Name == "output" || strings.Contains(l.Name, "result") {
+				t.Errorf("%d tokens: %s is computed for nobody", tokens, l.Name)
+			}
+		}
+	}
+}
+
+// The 7B down projection of 18944 columns lands on a variant that covers its 592 units.
+func TestDownProjection(t *testing.T) {
+	for _, target := range []Target{ampere, hopper} {
+		p := tall(t, target)
+		launches, err := p.Step(1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, l := range launches {
+			if l.Weight == nil || l.Weight.Weight.Cols != 18944 {
+				continue
+			}
+			found = true
+			for _, b := range l.Variant.Bounds {
+				if b.Kind == kernel.Max && b.Dim == "cols" && b.Value < 18944 {
+					t.Errorf("sm_%d: %s runs 18944 columns on %s, which ends at %d", target.Arch, l.Name, l.Variant, b.Value)
+				}
+			}
+			if l.Content <= 0 || l.Streamed < l.Content {
+				t.Errorf("%s streams %d bytes for %d of content", l.Name, l.Streamed, l.Content)
+			}
+		}
+		if !found {
+			t.Error("no down projection")
+		}
+	}
+}
