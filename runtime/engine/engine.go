@@ -106,9 +106,6 @@ func OpenFile(ctx context.Context, f *gguf.File, o Options) (*Model, error) {
 	if m.graph, err = arch.Build(f); err != nil {
 		return nil, err
 	}
-	if m.tokenizer, err = token.New(f.Meta); err != nil {
-		return nil, err
-	}
 	m.session.Context, m.session.Batch = o.Context, o.Batch
 	if o.Context == 0 {
 		m.session.Context = min(m.graph.Context, DefaultContext)
@@ -117,8 +114,25 @@ func OpenFile(ctx context.Context, f *gguf.File, o Options) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	m.session.Batch = o.Batch
+	// A vocabulary of 150000 takes a while to read in: as long as the weights of a small model.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var refused error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if m.tokenizer, refused = token.New(f.Meta); refused != nil {
+			cancel()
+		}
+	}()
 	m.model, err = m.device.Load(ctx, m.graph, device.LoadOptions{Precision: o.Precision, Threads: o.Threads, Progress: o.Progress})
-	if err != nil {
+	<-read
+	switch {
+	case refused != nil && err == nil:
+		return nil, errors.Join(refused, m.model.Close())
+	case refused != nil:
+		return nil, refused
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	m.load = time.Since(start)
