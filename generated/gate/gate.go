@@ -58,6 +58,30 @@ var attendSplitArgs = []kernel.Arg{
 	{Name: "scale", Type: "f32"},
 }
 
+// attendStepArgs are the arguments of attend-step, in order.
+var attendStepArgs = []kernel.Arg{
+	{Name: "q", Type: "f32*"},
+	{Name: "k", Type: "f32*"},
+	{Name: "v", Type: "f32*"},
+	{Name: "q_norm", Type: "f32*"},
+	{Name: "k_norm", Type: "f32*"},
+	{Name: "keys", Type: "u8*", Out: true},
+	{Name: "values", Type: "u8*", Out: true},
+	{Name: "positions", Type: "i32*"},
+	{Name: "sines", Type: "f32*"},
+	{Name: "cosines", Type: "f32*"},
+	{Name: "partial", Type: "f32*", Out: true},
+	{Name: "arrivals", Type: "u32*", Out: true},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "kv_heads", Type: "i32"},
+	{Name: "group", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "dims", Type: "i32"},
+	{Name: "adjacent", Type: "i32"},
+	{Name: "scale", Type: "f32"},
+	{Name: "eps", Type: "f32"},
+}
+
 // embedArgs are the arguments of embed, in order.
 var embedArgs = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -208,6 +232,8 @@ var All = []*kernel.Entry{
 	&AttendPrefillF32,
 	&AttendSplitF16,
 	&AttendSplitF32,
+	&AttendStepF16,
+	&AttendStepF32,
 	&EmbedBF16,
 	&EmbedF16,
 	&EmbedF32,

@@ -207,3 +207,9 @@ func gated(g, gsize, u, usize float64) (want, size float64) {
 	silu := g / (1 + math.Exp(-g))
 	return silu * u, 1.1*gsize*math.Abs(u) + math.Abs(silu)*usize + 1.1*gsize*usize*0x1p-20
 }
+
+// A decode step's attention writes the cache, the partial results and the counters beside its output; its suite, which looks at all of
+// them, is TestAttendStep of runtime/device/emu.
+func init() {
+	operations["attend-step"] = func(*Subject) iter.Seq[*job] { return func(func(*job) bool) {} }
+}

@@ -14,7 +14,7 @@ template <int STAGES> MINFER_DEVICE void advance(RingPlace<STAGES>& p) {
 
 // The sums of v[0..N-1] over the eight lanes of an octet, for the four octets of a warp at a time; lane l gets that of v[l % N].
 template <int N> MINFER_DEVICE float octet_sums(const float (&v)[N]) {
-  static_assert(N == 1 || N == 2 || N == 4, "one, two or four sums at a time");
+  static_assert(N == 1 || N == 2 || N == 4 || N == 8, "one, two, four or eight sums at a time");
   const int l = lane_index() & 7;
   float w[N];
   MINFER_UNROLL
