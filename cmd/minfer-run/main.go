@@ -21,8 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/minfer/minfer/runtime/device/cuda" // --device cuda
-	_ "github.com/minfer/minfer/runtime/device/emu"  // --device emu
+	_ "github.com/minfer/minfer/runtime/device/emu" // --device emu
 )
 
 // The exit codes.

@@ -41,7 +41,7 @@ func (m *modelFlags) add(f *flagSet) {
 	m.path, m.device, m.precision, m.keys, m.values = "", "cpu", string(device.Q8), "f16", "f16"
 	f.group("Model")
 	m.addPath(f)
-	dev := f.text(&m.device, "-dev, --device", "NAME", "what computes: cpu, emu (kernels for GPUs, emulated: slow); see --list-devices").orEnv("LLAMA_ARG_DEVICE")
+	dev := f.text(&m.device, "-dev, --device", "NAME", "what computes: cpu; cuda or cuda:N (a GPU, in a build with it); emu (kernels for GPUs on this machine: slow); see --list-devices").orEnv("LLAMA_ARG_DEVICE")
 	f.complete(dev, device.Kinds())
 	f.integer(&m.threads, 1, maxThreads, nil, "-t, --threads", "N", "threads of the CPU; one for each core, if not given").orEnv("LLAMA_ARG_THREADS")
 	f.integer(&m.batch, 1, maxBatch, nil, "-b, --batch-size", "N", "prompt tokens computed at a time; the device's choice, if not given").orEnv("LLAMA_ARG_BATCH")

@@ -11,6 +11,7 @@ import (
 	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/bench"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/cuda"
 )
 
 // root is the command tree.
@@ -112,17 +113,26 @@ func (a *app) version() error {
 	return err
 }
 
-// deviceNotes say what a device is.
+// deviceNotes say what the devices are that are always there.
 var deviceNotes = map[string]string{
-	"cpu":  "this machine's processor, with kernels generated in Go",
-	"emu":  "kernels for GPUs, compiled for and run on this machine: slow and strict, needs a C++ compiler",
-	"cuda": "NVIDIA GPUs: cuda:0, cuda:1, ...",
+	"cpu": "this machine's processor, with kernels generated in Go",
+	"emu": "kernels for GPUs, compiled for and run on this machine: slow and strict, needs a C++ compiler",
 }
 
+// listDevices names the devices of this build, and why a GPU cannot be had.
 func (a *app) listDevices() error {
 	var rows []string
 	for _, k := range device.Kinds() {
-		rows = append(rows, k+"\t"+deviceNotes[k])
+		if note, ok := deviceNotes[k]; ok {
+			rows = append(rows, k+"\t"+note)
+		}
+	}
+	for _, seen := range cuda.List() {
+		row := seen.Name + "\t" + seen.Text
+		if seen.Err != nil {
+			row += ": " + oneLine(seen.Err.Error())
+		}
+		rows = append(rows, row)
 	}
 	a.columns(rows...)
 	return nil

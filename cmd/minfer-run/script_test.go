@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,8 +50,9 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"demo": writeDemo,
-			"json": checkJSON,
+			"demo":  writeDemo,
+			"json":  checkJSON,
+			"fails": fails,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
@@ -64,10 +67,35 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// writeDemo writes the demo model to a file: demo FILE [-KEY | KEY=TEXT]... leaves metadata out or sets it.
+// fails runs minfer-run and wants an exit code, nothing on stdout and one line on stderr: fails CODE ARGUMENT...
+func fails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: fails CODE ARGUMENT...")
+	}
+	err := ts.Exec("minfer-run", args[1:]...)
+	code := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("stdout: %q", out)
+	}
+	text := ts.ReadFile("stderr")
+	if lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n"); len(lines) != 1 || !strings.HasPrefix(text, "minfer-run: ") {
+		ts.Fatalf("not one line of minfer-run's: %q", text)
+	}
+}
+
+// writeDemo writes the demo model to a file: demo FILE [-KEY | KEY=VALUE]... leaves metadata out or sets it, to a bool, an
+// integer or a text.
 func writeDemo(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: demo FILE [-KEY | KEY=TEXT]...")
+		ts.Fatalf("usage: demo FILE [-KEY | KEY=VALUE]...")
 	}
 	f, err := demo.Open()
 	ts.Check(err)
@@ -80,7 +108,7 @@ func writeDemo(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		key, val, ok := strings.Cut(a, "=")
 		if !ok {
-			ts.Fatalf("demo: %q is neither -KEY nor KEY=TEXT", a)
+			ts.Fatalf("demo: %q is neither -KEY nor KEY=VALUE", a)
 		}
 		drop[key] = true
 		set = append(set, [2]string{key, val})
@@ -91,7 +119,13 @@ func writeDemo(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	for _, kv := range set {
-		ts.Check(w.Set(kv[0], gguf.Of(kv[1])))
+		v := gguf.Of(kv[1])
+		if n, err := strconv.ParseUint(kv[1], 10, 32); err == nil {
+			v = gguf.Of(uint32(n))
+		} else if b, err := strconv.ParseBool(kv[1]); err == nil {
+			v = gguf.Of(b)
+		}
+		ts.Check(w.Set(kv[0], v))
 	}
 	for _, t := range f.Tensors {
 		ts.Check(w.Add(t.Name, t.Type, t.Dims, gguf.Bytes(t.Data())))

@@ -100,7 +100,7 @@ func TestTerminal(t *testing.T) {
 	c := program(t, ask...)
 	c.Stdout = &out
 	shown, _ = onTerminal(t, c)
-	if out.String() != "The capital of France is Paris." || !strings.Contains(shown, "\x1b[2m") {
+	if out.String() != "The capital of France is Paris." || !strings.Contains(shown, "\x1b[2m") || strings.Contains(shown, "\n\n") {
 		t.Errorf("answer %q, terminal %q", out.String(), shown)
 	}
 	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
