@@ -59,6 +59,11 @@ func toF16AVX2(y *uint16, x *float32, n int) (greatest uint32)
 //go:noescape
 func quantizeAVX2(y *byte, x *float32, blocks int) (greatest uint32)
 
+// quantizeDealtAVX2 is Kernels.QuantizeDealt.
+//
+//go:noescape
+func quantizeDealtAVX2(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
+
 // softmaxAVX2 is Kernels.Softmax.
 //
 //go:noescape
@@ -178,6 +183,11 @@ func toF16AVX512(y *uint16, x *float32, n int) (greatest uint32)
 //
 //go:noescape
 func quantizeAVX512(y *byte, x *float32, blocks int) (greatest uint32)
+
+// quantizeDealtAVX512 is Kernels.QuantizeDealt.
+//
+//go:noescape
+func quantizeDealtAVX512(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
 
 // softmaxAVX512 is Kernels.Softmax.
 //

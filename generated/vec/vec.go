@@ -31,6 +31,10 @@ type Kernels struct {
 	ToF16 func(y *uint16, x *float32, n int) (greatest uint32)
 	// Quantize rounds blocks of 32 to the activation format; greatest is of the f16 bits of the scales.
 	Quantize func(y *byte, x *float32, blocks int) (greatest uint32)
+	// QuantizeDealt is Quantize with the parts of a block dealt out: codes at q, and at f, stride bytes apart, the scale in
+	// f32, the sums of all codes, of the first 16 and of the last 16 in f32, and these three negated in i32. Both move on by
+	// unit bytes from block to block.
+	QuantizeDealt func(q *byte, f *float32, x *float32, blocks, unit, stride int) (greatest uint32)
 	// Softmax sets x[i] to exp(x[i] - greatest), where greatest is the greatest of before and all x. sum is that of
 	// the results: lane l has those of l mod 16, ascending, and lanes that differ in 8, 4, 2, 1 are added in turn.
 	Softmax func(x *float32, n int, before float32) (greatest, sum float32)

@@ -833,52 +833,48 @@ loop11:
 	VCVTPS2PH    $0x00, X6, X6
 	VMOVD        X6, SI
 	MOVWLZX      SI, SI
-	MOVL         SI, (AX)
 	CMPL         SI, BX
 	CMOVLHI      SI, BX
 	VCVTPH2PS    X6, X6
 	VBROADCASTSS X6, Y1
 	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VCMPPS       $0x04, Y1, Y7, Y7
+	VCMPPS       $0x04, Y1, Y6, Y6
 	VDIVPS       Y1, Y2, Y2
 	VMAXPS       levelsLow<>+0(SB), Y2, Y2
 	VMINPS       levels<>+0(SB), Y2, Y2
 	VCVTPS2DQ    Y2, Y2
-	VANDPS       Y7, Y2, Y2
-	VPADDD       Y2, Y6, Y6
+	VANDPS       Y6, Y2, Y2
 	VDIVPS       Y1, Y3, Y3
 	VMAXPS       levelsLow<>+0(SB), Y3, Y3
 	VMINPS       levels<>+0(SB), Y3, Y3
 	VCVTPS2DQ    Y3, Y3
-	VANDPS       Y7, Y3, Y3
-	VPADDD       Y3, Y6, Y6
+	VANDPS       Y6, Y3, Y3
 	VDIVPS       Y1, Y4, Y4
 	VMAXPS       levelsLow<>+0(SB), Y4, Y4
 	VMINPS       levels<>+0(SB), Y4, Y4
 	VCVTPS2DQ    Y4, Y4
-	VANDPS       Y7, Y4, Y4
-	VPADDD       Y4, Y6, Y6
+	VANDPS       Y6, Y4, Y4
 	VDIVPS       Y1, Y5, Y5
 	VMAXPS       levelsLow<>+0(SB), Y5, Y5
 	VMINPS       levels<>+0(SB), Y5, Y5
 	VCVTPS2DQ    Y5, Y5
-	VANDPS       Y7, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPACKSSDW    Y3, Y2, Y2
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSWB    Y4, Y2, Y2
-	VMOVUPS      packed<>+0(SB), Y1
-	VPERMD       Y2, Y1, Y2
-	VMOVUPS      Y2, 4(AX)
-	VMOVUPS      Y6, Y1
-	VEXTRACTF128 $0x01, Y1, X2
+	VANDPS       Y6, Y5, Y5
+	MOVL         SI, (AX)
+	VPACKSSDW    Y3, Y2, Y1
+	VPACKSSDW    Y5, Y4, Y6
+	VPACKSSWB    Y6, Y1, Y1
+	VMOVUPS      packed<>+0(SB), Y6
+	VPERMD       Y1, Y6, Y1
+	VMOVUPS      Y1, 4(AX)
+	VPADDD       Y2, Y3, Y1
+	VPADDD       Y4, Y5, Y2
+	VPHADDD      Y2, Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
 	VPADDD       X1, X2, X2
-	VPSHUFD      $0x4e, X2, X1
-	VPADDD       X1, X2, X2
-	VPSHUFD      $0xb1, X2, X1
-	VPADDD       X1, X2, X2
-	VMOVD        X2, 36(AX)
+	VPHADDD      X2, X2, X1
+	VPUNPCKLQDQ  X2, X1, X1
+	VMOVD        X1, 36(AX)
 	ADDQ         $+40, AX
 	ADDQ         $+128, CX
 	DECQ         DX
@@ -941,6 +937,105 @@ DATA packed<>+56(SB)/4, $0x00000003
 DATA packed<>+60(SB)/4, $0x00000007
 GLOBL packed<>(SB), RODATA|NOPTR, $64
 
+// func quantizeDealtAVX2(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·quantizeDealtAVX2(SB), NOSPLIT, $0-52
+	MOVQ   q+0(FP), AX
+	MOVQ   f+8(FP), CX
+	MOVQ   x+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   unit+32(FP), SI
+	MOVQ   stride+40(FP), DI
+	XORL   R9, R9
+	VMOVSS levels<>+0(SB), X0
+
+loop12:
+	VPXOR        Y1, Y1, Y1
+	VMOVUPS      (DX), Y2
+	VANDPS       magnitude<>+0(SB), Y2, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VMOVUPS      32(DX), Y3
+	VANDPS       magnitude<>+0(SB), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      64(DX), Y4
+	VANDPS       magnitude<>+0(SB), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VMOVUPS      96(DX), Y5
+	VANDPS       magnitude<>+0(SB), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VMOVUPS      Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X6
+	VPMAXUD      X1, X6, X6
+	VPSHUFD      $0x4e, X6, X1
+	VPMAXUD      X1, X6, X6
+	VPSHUFD      $0xb1, X6, X1
+	VPMAXUD      X1, X6, X6
+	VDIVSS       X0, X6, X6
+	VCVTPS2PH    $0x00, X6, X6
+	VMOVD        X6, R8
+	MOVWLZX      R8, R8
+	CMPL         R8, R9
+	CMOVLHI      R8, R9
+	VCVTPH2PS    X6, X6
+	VBROADCASTSS X6, Y1
+	VPXOR        Y7, Y7, Y7
+	VCMPPS       $0x04, Y1, Y7, Y7
+	VDIVPS       Y1, Y2, Y2
+	VMAXPS       levelsLow<>+0(SB), Y2, Y2
+	VMINPS       levels<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VANDPS       Y7, Y2, Y2
+	VDIVPS       Y1, Y3, Y3
+	VMAXPS       levelsLow<>+0(SB), Y3, Y3
+	VMINPS       levels<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VANDPS       Y7, Y3, Y3
+	VDIVPS       Y1, Y4, Y4
+	VMAXPS       levelsLow<>+0(SB), Y4, Y4
+	VMINPS       levels<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y4, Y4
+	VANDPS       Y7, Y4, Y4
+	VDIVPS       Y1, Y5, Y5
+	VMAXPS       levelsLow<>+0(SB), Y5, Y5
+	VMINPS       levels<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VANDPS       Y7, Y5, Y5
+	VPACKSSDW    Y3, Y2, Y1
+	VPACKSSDW    Y5, Y4, Y7
+	VPACKSSWB    Y7, Y1, Y1
+	VMOVUPS      packed<>+0(SB), Y7
+	VPERMD       Y1, Y7, Y1
+	VMOVUPS      Y1, (AX)
+	ADDQ         SI, AX
+	VPADDD       Y2, Y3, Y1
+	VPADDD       Y4, Y5, Y2
+	VPHADDD      Y2, Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPADDD       X1, X2, X2
+	VPHADDD      X2, X2, X1
+	VPUNPCKLQDQ  X2, X1, X1
+	VCVTDQ2PS    X1, X2
+	VPXOR        X3, X3, X3
+	VPSUBD       X1, X3, X3
+	VMOVSS       X6, (CX)
+	LEAQ         (CX)(DI*4), R8
+	VMOVSS       X2, (CX)(DI*1)
+	VEXTRACTPS   $0x02, X2, (CX)(DI*2)
+	SUBQ         DI, R8
+	VEXTRACTPS   $0x03, X2, (R8)
+	VMOVD        X3, (R8)(DI*1)
+	VPEXTRD      $0x02, X3, (R8)(DI*2)
+	ADDQ         DI, R8
+	VPEXTRD      $0x03, X3, (R8)(DI*2)
+	ADDQ         SI, CX
+	ADDQ         $+128, DX
+	DECQ         BX
+	JNZ          loop12
+	MOVL         R9, greatest+48(FP)
+	VZEROUPPER
+	RET
+
 // func softmaxAVX2(x *float32, n int, before float32) (greatest float32, sum float32)
 // Requires: AVX, AVX2
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
@@ -951,12 +1046,12 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
 	MOVQ         CX, BX
 	SHRQ         $0x04, BX
 
-loop12:
+loop13:
 	VMAXPS       (DX), Y0, Y0
 	VMAXPS       32(DX), Y0, Y0
 	ADDQ         $+64, DX
 	DECQ         BX
-	JNZ          loop12
+	JNZ          loop13
 	VMOVUPS      Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VMAXPS       X0, X1, X1
@@ -970,7 +1065,7 @@ loop12:
 	VPXOR        Y2, Y2, Y2
 	SHRQ         $0x04, CX
 
-loop13:
+loop14:
 	VMOVUPS      (AX), Y3
 	VSUBPS       Y0, Y3, Y3
 	VMOVUPS      expLow<>+0(SB), Y4
@@ -1049,7 +1144,7 @@ loop13:
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $+64, AX
 	DECQ         CX
-	JNZ          loop13
+	JNZ          loop14
 	VADDPS       Y1, Y2, Y1
 	VMOVUPS      Y1, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -1071,25 +1166,25 @@ TEXT ·outerF32x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop14:
+loop15:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	JZ      start14
+	JZ      start15
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 
-start14:
+start15:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop15:
+loop16:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop16:
+loop17:
 	PREFETCHT0   4096(R9)
 	PREFETCHT0   4160(R9)
 	PREFETCHT0   4224(R9)
@@ -1125,16 +1220,16 @@ loop16:
 	ADDQ         $+16, BX
 	ADDQ         $+256, R9
 	SUBQ         $0x04, R8
-	JNZ          loop16
+	JNZ          loop17
 	ADDQ         runStride+64(FP), DI
 	DECQ         SI
-	JNZ          loop15
+	JNZ          loop16
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), DX
 	DECQ         groups+40(FP)
-	JNZ          loop14
+	JNZ          loop15
 	VZEROUPPER
 	RET
 
@@ -1147,29 +1242,29 @@ TEXT ·outerF32x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop17:
+loop18:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	JZ      start17
+	JZ      start18
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
 	VMOVUPS 32(AX)(CX*1), Y3
 
-start17:
+start18:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop18:
+loop19:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop19:
+loop20:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   4224(R11)
@@ -1225,10 +1320,10 @@ loop19:
 	ADDQ         $+16, DI
 	ADDQ         $+256, R11
 	SUBQ         $0x04, R10
-	JNZ          loop19
+	JNZ          loop20
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop18
+	JNZ          loop19
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1236,7 +1331,7 @@ loop19:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop17
+	JNZ          loop18
 	VZEROUPPER
 	RET
 
@@ -1249,7 +1344,7 @@ TEXT ·outerF32x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop20:
+loop21:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
@@ -1258,7 +1353,7 @@ loop20:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	JZ      start20
+	JZ      start21
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1266,16 +1361,16 @@ loop20:
 	VMOVUPS (AX)(CX*2), Y4
 	VMOVUPS 32(AX)(CX*2), Y5
 
-start20:
+start21:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop21:
+loop22:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop22:
+loop23:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   4224(R11)
@@ -1351,10 +1446,10 @@ loop22:
 	ADDQ         $+16, DI
 	ADDQ         $+256, R11
 	SUBQ         $0x04, R10
-	JNZ          loop22
+	JNZ          loop23
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop21
+	JNZ          loop22
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1364,7 +1459,7 @@ loop22:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop20
+	JNZ          loop21
 	VZEROUPPER
 	RET
 
@@ -1379,7 +1474,7 @@ TEXT ·outerF32x4AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop23:
+loop24:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1390,7 +1485,7 @@ loop23:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	JZ      start23
+	JZ      start24
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1400,18 +1495,18 @@ loop23:
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 
-start23:
+start24:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop24:
+loop25:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop25:
+loop26:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1508,10 +1603,10 @@ loop25:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop25
+	JNZ          loop26
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop24
+	JNZ          loop25
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1524,7 +1619,7 @@ loop25:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop23
+	JNZ          loop24
 	VZEROUPPER
 	RET
 
@@ -1539,7 +1634,7 @@ TEXT ·outerF32x5AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop26:
+loop27:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1552,7 +1647,7 @@ loop26:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
-	JZ      start26
+	JZ      start27
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1564,18 +1659,18 @@ loop26:
 	VMOVUPS (DI)(CX*1), Y8
 	VMOVUPS 32(DI)(CX*1), Y9
 
-start26:
+start27:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop27:
+loop28:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop28:
+loop29:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1692,10 +1787,10 @@ loop28:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop28
+	JNZ          loop29
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop27
+	JNZ          loop28
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1710,7 +1805,7 @@ loop28:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop26
+	JNZ          loop27
 	VZEROUPPER
 	RET
 
@@ -1725,7 +1820,7 @@ TEXT ·outerF32x6AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop29:
+loop30:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1740,7 +1835,7 @@ loop29:
 	VPXOR   Y9, Y9, Y9
 	VPXOR   Y10, Y10, Y10
 	VPXOR   Y11, Y11, Y11
-	JZ      start29
+	JZ      start30
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1754,18 +1849,18 @@ loop29:
 	VMOVUPS (DI)(CX*2), Y10
 	VMOVUPS 32(DI)(CX*2), Y11
 
-start29:
+start30:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop30:
+loop31:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop31:
+loop32:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1902,10 +1997,10 @@ loop31:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop31
+	JNZ          loop32
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop30
+	JNZ          loop31
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1922,7 +2017,7 @@ loop31:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop29
+	JNZ          loop30
 	VZEROUPPER
 	RET
 
@@ -1935,25 +2030,25 @@ TEXT ·outerF16x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop32:
+loop33:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	JZ      start32
+	JZ      start33
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 
-start32:
+start33:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop33:
+loop34:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop34:
+loop35:
 	PREFETCHT0   4096(R9)
 	PREFETCHT0   4160(R9)
 	VCVTPH2PS    (R9), Y2
@@ -1987,16 +2082,16 @@ loop34:
 	ADDQ         $+16, BX
 	ADDQ         $+128, R9
 	SUBQ         $0x04, R8
-	JNZ          loop34
+	JNZ          loop35
 	ADDQ         runStride+64(FP), DI
 	DECQ         SI
-	JNZ          loop33
+	JNZ          loop34
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), DX
 	DECQ         groups+40(FP)
-	JNZ          loop32
+	JNZ          loop33
 	VZEROUPPER
 	RET
 
@@ -2009,29 +2104,29 @@ TEXT ·outerF16x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop35:
+loop36:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	JZ      start35
+	JZ      start36
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
 	VMOVUPS 32(AX)(CX*1), Y3
 
-start35:
+start36:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop36:
+loop37:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop37:
+loop38:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y4
@@ -2085,10 +2180,10 @@ loop37:
 	ADDQ         $+16, DI
 	ADDQ         $+128, R11
 	SUBQ         $0x04, R10
-	JNZ          loop37
+	JNZ          loop38
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop36
+	JNZ          loop37
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2096,7 +2191,7 @@ loop37:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop35
+	JNZ          loop36
 	VZEROUPPER
 	RET
 
@@ -2109,7 +2204,7 @@ TEXT ·outerF16x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop38:
+loop39:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
@@ -2118,7 +2213,7 @@ loop38:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	JZ      start38
+	JZ      start39
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2126,16 +2221,16 @@ loop38:
 	VMOVUPS (AX)(CX*2), Y4
 	VMOVUPS 32(AX)(CX*2), Y5
 
-start38:
+start39:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop39:
+loop40:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop40:
+loop41:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y6
@@ -2209,10 +2304,10 @@ loop40:
 	ADDQ         $+16, DI
 	ADDQ         $+128, R11
 	SUBQ         $0x04, R10
-	JNZ          loop40
+	JNZ          loop41
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop39
+	JNZ          loop40
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2222,7 +2317,7 @@ loop40:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop38
+	JNZ          loop39
 	VZEROUPPER
 	RET
 
@@ -2237,7 +2332,7 @@ TEXT ·outerF16x4AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop41:
+loop42:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2248,7 +2343,7 @@ loop41:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	JZ      start41
+	JZ      start42
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2258,18 +2353,18 @@ loop41:
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 
-start41:
+start42:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop42:
+loop43:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop43:
+loop44:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y8
@@ -2364,10 +2459,10 @@ loop43:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop43
+	JNZ          loop44
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop42
+	JNZ          loop43
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2380,7 +2475,7 @@ loop43:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop41
+	JNZ          loop42
 	VZEROUPPER
 	RET
 
@@ -2395,7 +2490,7 @@ TEXT ·outerF16x5AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop44:
+loop45:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2408,7 +2503,7 @@ loop44:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
-	JZ      start44
+	JZ      start45
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2420,18 +2515,18 @@ loop44:
 	VMOVUPS (DI)(CX*1), Y8
 	VMOVUPS 32(DI)(CX*1), Y9
 
-start44:
+start45:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop45:
+loop46:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop46:
+loop47:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y10
@@ -2546,10 +2641,10 @@ loop46:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop46
+	JNZ          loop47
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop45
+	JNZ          loop46
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2564,7 +2659,7 @@ loop46:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop44
+	JNZ          loop45
 	VZEROUPPER
 	RET
 
@@ -2579,7 +2674,7 @@ TEXT ·outerF16x6AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop47:
+loop48:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2594,7 +2689,7 @@ loop47:
 	VPXOR   Y9, Y9, Y9
 	VPXOR   Y10, Y10, Y10
 	VPXOR   Y11, Y11, Y11
-	JZ      start47
+	JZ      start48
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2608,18 +2703,18 @@ loop47:
 	VMOVUPS (DI)(CX*2), Y10
 	VMOVUPS 32(DI)(CX*2), Y11
 
-start47:
+start48:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop48:
+loop49:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop49:
+loop50:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y12
@@ -2754,10 +2849,10 @@ loop49:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop49
+	JNZ          loop50
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop48
+	JNZ          loop49
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2774,7 +2869,7 @@ loop49:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop47
+	JNZ          loop48
 	VZEROUPPER
 	RET
 
@@ -2786,13 +2881,13 @@ TEXT ·magnitudeAVX512(SB), NOSPLIT, $0-20
 	MOVQ   n+8(FP), CX
 	SHRQ   $0x04, CX
 
-loop50:
+loop51:
 	VMOVUPS       (AX), Z1
 	VANDPS        magnitude<>+0(SB), Z1, Z1
 	VPMAXUD       Z1, Z0, Z0
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop50
+	JNZ           loop51
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2815,7 +2910,7 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	MOVQ   n+8(FP), CX
 	SHRQ   $0x04, CX
 
-loop51:
+loop52:
 	VCVTPS2PD     (AX), Z2
 	VMULPD        Z2, Z2, Z2
 	VADDPD        Z2, Z0, Z0
@@ -2824,7 +2919,7 @@ loop51:
 	VADDPD        Z2, Z1, Z1
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop51
+	JNZ           loop52
 	VADDPD        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y1
@@ -2847,7 +2942,7 @@ TEXT ·normAVX512(SB), NOSPLIT, $0-44
 	MOVQ         n+32(FP), BX
 	SHRQ         $0x04, BX
 
-loop52:
+loop53:
 	VMULPS        (CX), Z1, Z2
 	VMULPS        (DX), Z2, Z2
 	VMOVUPS       Z2, (AX)
@@ -2857,7 +2952,7 @@ loop52:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop52
+	JNZ           loop53
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2882,7 +2977,7 @@ TEXT ·scaleAVX512(SB), NOSPLIT, $0-36
 	MOVQ         n+24(FP), DX
 	SHRQ         $0x04, DX
 
-loop53:
+loop54:
 	VMULPS        (CX), Z1, Z3
 	VADDPS        Z2, Z3, Z3
 	VMOVUPS       Z3, (AX)
@@ -2891,7 +2986,7 @@ loop53:
 	ADDQ          $+64, AX
 	ADDQ          $+64, CX
 	DECQ          DX
-	JNZ           loop53
+	JNZ           loop54
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2915,7 +3010,7 @@ TEXT ·mergeAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+24(FP), DX
 	SHRQ         $0x04, DX
 
-loop54:
+loop55:
 	VMULPS  (AX), Z0, Z2
 	VMULPS  (CX), Z1, Z3
 	VADDPS  Z3, Z2, Z2
@@ -2923,7 +3018,7 @@ loop54:
 	ADDQ    $+64, AX
 	ADDQ    $+64, CX
 	DECQ    DX
-	JNZ     loop54
+	JNZ     loop55
 	VZEROUPPER
 	RET
 
@@ -2937,7 +3032,7 @@ TEXT ·addAVX512(SB), NOSPLIT, $0-36
 	MOVQ   n+24(FP), BX
 	SHRQ   $0x04, BX
 
-loop55:
+loop56:
 	VMOVUPS       (CX), Z1
 	VADDPS        (DX), Z1, Z1
 	VMOVUPS       Z1, (AX)
@@ -2947,7 +3042,7 @@ loop55:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop55
+	JNZ           loop56
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2971,7 +3066,7 @@ TEXT ·siLUMulAVX512(SB), NOSPLIT, $0-36
 	MOVQ   n+24(FP), BX
 	SHRQ   $0x04, BX
 
-loop56:
+loop57:
 	VMOVUPS       (CX), Z1
 	VXORPS        sign<>+0(SB), Z1, Z2
 	VMOVUPS       expLow<>+0(SB), Z3
@@ -3018,7 +3113,7 @@ loop56:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop56
+	JNZ           loop57
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3044,7 +3139,7 @@ TEXT ·turnHalvesAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), R8
 	SHRQ $0x04, R8
 
-loop57:
+loop58:
 	VMOVUPS (DX), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS (SI), Z2
@@ -3064,7 +3159,7 @@ loop57:
 	ADDQ    $+64, SI
 	ADDQ    $+64, DI
 	DECQ    R8
-	JNZ     loop57
+	JNZ     loop58
 	VZEROUPPER
 	RET
 
@@ -3078,7 +3173,7 @@ TEXT ·turnAdjacentAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	SHRQ $0x04, SI
 
-loop58:
+loop59:
 	VMOVUPS   (CX), Z0
 	VPMOVZXDQ (DX), Z1
 	VMOVSLDUP Z1, Z1
@@ -3106,7 +3201,7 @@ loop58:
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	DECQ      SI
-	JNZ       loop58
+	JNZ       loop59
 	VZEROUPPER
 	RET
 
@@ -3119,7 +3214,7 @@ TEXT ·toF16AVX512(SB), NOSPLIT, $0-28
 	MOVQ   n+16(FP), DX
 	SHRQ   $0x04, DX
 
-loop59:
+loop60:
 	VMOVUPS       (CX), Z1
 	VCVTPS2PH     $0x00, Z1, Y1
 	VMOVUPS       Y1, (AX)
@@ -3129,7 +3224,7 @@ loop59:
 	ADDQ          $+32, AX
 	ADDQ          $+64, CX
 	DECQ          DX
-	JNZ           loop59
+	JNZ           loop60
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3152,63 +3247,145 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-28
 	XORL   BX, BX
 	VMOVSS levels<>+0(SB), X0
 
-loop60:
+loop61:
 	VPXORD        Z1, Z1, Z1
 	VMOVUPS       (CX), Z2
 	VANDPS        magnitude<>+0(SB), Z2, Z3
 	VPMAXUD       Z3, Z1, Z1
 	VMOVUPS       64(CX), Z3
-	VANDPS        magnitude<>+0(SB), Z3, Z6
-	VPMAXUD       Z6, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y6
-	VPMAXUD       Y1, Y6, Y6
-	VEXTRACTF128  $0x01, Y6, X7
-	VPMAXUD       X6, X7, X7
-	VPSHUFD       $0x4e, X7, X6
-	VPMAXUD       X6, X7, X7
-	VPSHUFD       $0xb1, X7, X6
-	VPMAXUD       X6, X7, X7
-	VDIVSS        X0, X7, X7
-	VCVTPS2PH     $0x00, X7, X7
-	VMOVD         X7, SI
+	VANDPS        magnitude<>+0(SB), Z3, Z5
+	VPMAXUD       Z5, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VPMAXUD       Y1, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X6
+	VPMAXUD       X5, X6, X6
+	VPSHUFD       $0x4e, X6, X5
+	VPMAXUD       X5, X6, X6
+	VPSHUFD       $0xb1, X6, X5
+	VPMAXUD       X5, X6, X6
+	VDIVSS        X0, X6, X6
+	VCVTPS2PH     $0x00, X6, X6
+	VMOVD         X6, SI
 	MOVWLZX       SI, SI
-	MOVL          SI, (AX)
 	CMPL          SI, BX
 	CMOVLHI       SI, BX
-	VCVTPH2PS     X7, X7
-	VBROADCASTSS  X7, Z6
+	VCVTPH2PS     X6, X6
+	VBROADCASTSS  X6, Z5
 	VPXORD        Z4, Z4, Z4
-	VPXORD        Z5, Z5, Z5
-	VCMPPS        $0x04, Z6, Z5, K1
-	VPMOVM2D      K1, Z7
-	VDIVPS        Z6, Z2, Z2
+	VCMPPS        $0x04, Z5, Z4, K1
+	VPMOVM2D      K1, Z6
+	VDIVPS        Z5, Z2, Z2
 	VMAXPS        levelsLow<>+0(SB), Z2, Z2
 	VMINPS        levels<>+0(SB), Z2, Z2
 	VCVTPS2DQ     Z2, Z2
-	VANDPS        Z7, Z2, Z2
-	VPADDD        Z2, Z4, Z4
-	VDIVPS        Z6, Z3, Z3
+	VANDPS        Z6, Z2, Z2
+	VDIVPS        Z5, Z3, Z3
 	VMAXPS        levelsLow<>+0(SB), Z3, Z3
 	VMINPS        levels<>+0(SB), Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VANDPS        Z7, Z3, Z3
-	VPADDD        Z3, Z4, Z4
+	VANDPS        Z6, Z3, Z3
+	MOVL          SI, (AX)
 	VPMOVDB       Z2, 4(AX)
 	VPMOVDB       Z3, 20(AX)
-	VEXTRACTF64X4 $0x01, Z4, Y2
-	VPADDD        Y4, Y2, Y2
-	VEXTRACTF128  $0x01, Y2, X3
-	VPADDD        X2, X3, X3
-	VPSHUFD       $0x4e, X3, X2
-	VPADDD        X2, X3, X3
-	VPSHUFD       $0xb1, X3, X2
-	VPADDD        X2, X3, X3
+	VEXTRACTI64X4 $0x01, Z2, Y5
+	VPADDD        Y2, Y5, Y5
+	VEXTRACTI64X4 $0x01, Z3, Y2
+	VPADDD        Y3, Y2, Y2
+	VPHADDD       Y2, Y5, Y5
+	VPHADDD       Y5, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X2
+	VPADDD        X5, X2, X2
+	VPHADDD       X2, X2, X3
+	VPUNPCKLQDQ   X2, X3, X3
 	VMOVD         X3, 36(AX)
 	ADDQ          $+40, AX
 	ADDQ          $+128, CX
 	DECQ          DX
-	JNZ           loop60
+	JNZ           loop61
 	MOVL          BX, greatest+24(FP)
+	VZEROUPPER
+	RET
+
+// func quantizeDealtAVX512(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, CMOV, F16C
+TEXT ·quantizeDealtAVX512(SB), NOSPLIT, $0-52
+	MOVQ   q+0(FP), AX
+	MOVQ   f+8(FP), CX
+	MOVQ   x+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   unit+32(FP), SI
+	MOVQ   stride+40(FP), DI
+	XORL   R9, R9
+	VMOVSS levels<>+0(SB), X0
+
+loop62:
+	VPXORD        Z1, Z1, Z1
+	VMOVUPS       (DX), Z2
+	VANDPS        magnitude<>+0(SB), Z2, Z3
+	VPMAXUD       Z3, Z1, Z1
+	VMOVUPS       64(DX), Z3
+	VANDPS        magnitude<>+0(SB), Z3, Z5
+	VPMAXUD       Z5, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VPMAXUD       Y1, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X6
+	VPMAXUD       X5, X6, X6
+	VPSHUFD       $0x4e, X6, X5
+	VPMAXUD       X5, X6, X6
+	VPSHUFD       $0xb1, X6, X5
+	VPMAXUD       X5, X6, X6
+	VDIVSS        X0, X6, X6
+	VCVTPS2PH     $0x00, X6, X6
+	VMOVD         X6, R8
+	MOVWLZX       R8, R8
+	CMPL          R8, R9
+	CMOVLHI       R8, R9
+	VCVTPH2PS     X6, X6
+	VBROADCASTSS  X6, Z5
+	VPXORD        Z4, Z4, Z4
+	VCMPPS        $0x04, Z5, Z4, K1
+	VPMOVM2D      K1, Z7
+	VDIVPS        Z5, Z2, Z2
+	VMAXPS        levelsLow<>+0(SB), Z2, Z2
+	VMINPS        levels<>+0(SB), Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VANDPS        Z7, Z2, Z2
+	VDIVPS        Z5, Z3, Z3
+	VMAXPS        levelsLow<>+0(SB), Z3, Z3
+	VMINPS        levels<>+0(SB), Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VANDPS        Z7, Z3, Z3
+	VPMOVDB       Z2, (AX)
+	VPMOVDB       Z3, 16(AX)
+	ADDQ          SI, AX
+	VEXTRACTI64X4 $0x01, Z2, Y5
+	VPADDD        Y2, Y5, Y5
+	VEXTRACTI64X4 $0x01, Z3, Y2
+	VPADDD        Y3, Y2, Y2
+	VPHADDD       Y2, Y5, Y5
+	VPHADDD       Y5, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X2
+	VPADDD        X5, X2, X2
+	VPHADDD       X2, X2, X3
+	VPUNPCKLQDQ   X2, X3, X3
+	VCVTDQ2PS     X3, X2
+	VPXOR         X5, X5, X5
+	VPSUBD        X3, X5, X5
+	VMOVSS        X6, (CX)
+	LEAQ          (CX)(DI*4), R8
+	VMOVSS        X2, (CX)(DI*1)
+	VEXTRACTPS    $0x02, X2, (CX)(DI*2)
+	SUBQ          DI, R8
+	VEXTRACTPS    $0x03, X2, (R8)
+	VMOVD         X5, (R8)(DI*1)
+	VPEXTRD       $0x02, X5, (R8)(DI*2)
+	ADDQ          DI, R8
+	VPEXTRD       $0x03, X5, (R8)(DI*2)
+	ADDQ          SI, CX
+	ADDQ          $+128, DX
+	DECQ          BX
+	JNZ           loop62
+	MOVL          R9, greatest+48(FP)
 	VZEROUPPER
 	RET
 
@@ -3222,11 +3399,11 @@ TEXT ·softmaxAVX512(SB), NOSPLIT, $0-32
 	MOVQ         CX, BX
 	SHRQ         $0x04, BX
 
-loop61:
+loop63:
 	VMAXPS        (DX), Z0, Z0
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop61
+	JNZ           loop63
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VMAXPS        Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3240,7 +3417,7 @@ loop61:
 	VPXORD        Z2, Z2, Z2
 	SHRQ          $0x04, CX
 
-loop62:
+loop64:
 	VMOVUPS       (AX), Z1
 	VSUBPS        Z0, Z1, Z1
 	VMOVUPS       expLow<>+0(SB), Z3
@@ -3281,7 +3458,7 @@ loop62:
 	VADDPS        Z1, Z2, Z2
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop62
+	JNZ           loop64
 	VEXTRACTF64X4 $0x01, Z2, Y0
 	VADDPS        Y2, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -3303,23 +3480,23 @@ TEXT ·outerF32x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop63:
+loop65:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXORD  Z0, Z0, Z0
-	JZ      start63
+	JZ      start65
 	VMOVUPS (AX), Z0
 
-start63:
+start65:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop64:
+loop66:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop65:
+loop67:
 	PREFETCHT0  4096(R9)
 	PREFETCHT0  4160(R9)
 	PREFETCHT0  4224(R9)
@@ -3339,15 +3516,15 @@ loop65:
 	ADDQ        $+16, BX
 	ADDQ        $+256, R9
 	SUBQ        $0x04, R8
-	JNZ         loop65
+	JNZ         loop67
 	ADDQ        runStride+64(FP), DI
 	DECQ        SI
-	JNZ         loop64
+	JNZ         loop66
 	VMOVUPS     Z0, (AX)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), DX
 	DECQ        groups+40(FP)
-	JNZ         loop63
+	JNZ         loop65
 	VZEROUPPER
 	RET
 
@@ -3360,25 +3537,25 @@ TEXT ·outerF32x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop66:
+loop68:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
-	JZ      start66
+	JZ      start68
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 
-start66:
+start68:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop67:
+loop69:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop68:
+loop70:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	PREFETCHT0  4224(R11)
@@ -3406,16 +3583,16 @@ loop68:
 	ADDQ        $+16, DI
 	ADDQ        $+256, R11
 	SUBQ        $0x04, R10
-	JNZ         loop68
+	JNZ         loop70
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop67
+	JNZ         loop69
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop66
+	JNZ         loop68
 	VZEROUPPER
 	RET
 
@@ -3428,27 +3605,27 @@ TEXT ·outerF32x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop69:
+loop71:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
-	JZ      start69
+	JZ      start71
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 
-start69:
+start71:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop70:
+loop72:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop71:
+loop73:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	PREFETCHT0  4224(R11)
@@ -3484,17 +3661,17 @@ loop71:
 	ADDQ        $+16, DI
 	ADDQ        $+256, R11
 	SUBQ        $0x04, R10
-	JNZ         loop71
+	JNZ         loop73
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop70
+	JNZ         loop72
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop69
+	JNZ         loop71
 	VZEROUPPER
 	RET
 
@@ -3509,31 +3686,31 @@ TEXT ·outerF32x4AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop72:
+loop74:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	JZ      start72
+	JZ      start74
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 
-start72:
+start74:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop73:
+loop75:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop74:
+loop76:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3578,10 +3755,10 @@ loop74:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop74
+	JNZ         loop76
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop73
+	JNZ         loop75
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3590,7 +3767,7 @@ loop74:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop72
+	JNZ         loop74
 	VZEROUPPER
 	RET
 
@@ -3605,7 +3782,7 @@ TEXT ·outerF32x5AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop75:
+loop77:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -3613,25 +3790,25 @@ loop75:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
-	JZ      start75
+	JZ      start77
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 	VMOVUPS (DI)(CX*1), Z4
 
-start75:
+start77:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop76:
+loop78:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop77:
+loop79:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3684,10 +3861,10 @@ loop77:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop77
+	JNZ         loop79
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop76
+	JNZ         loop78
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3697,7 +3874,7 @@ loop77:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop75
+	JNZ         loop77
 	VZEROUPPER
 	RET
 
@@ -3712,7 +3889,7 @@ TEXT ·outerF32x6AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop78:
+loop80:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -3721,7 +3898,7 @@ loop78:
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
-	JZ      start78
+	JZ      start80
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -3729,18 +3906,18 @@ loop78:
 	VMOVUPS (DI)(CX*1), Z4
 	VMOVUPS (DI)(CX*2), Z5
 
-start78:
+start80:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop79:
+loop81:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop80:
+loop82:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3801,10 +3978,10 @@ loop80:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop80
+	JNZ         loop82
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop79
+	JNZ         loop81
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3815,7 +3992,7 @@ loop80:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop78
+	JNZ         loop80
 	VZEROUPPER
 	RET
 
@@ -3832,7 +4009,7 @@ TEXT ·outerF32x7AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop81:
+loop83:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -3842,7 +4019,7 @@ loop81:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
-	JZ      start81
+	JZ      start83
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -3851,7 +4028,7 @@ loop81:
 	VMOVUPS (DI)(CX*2), Z5
 	VMOVUPS (R8), Z6
 
-start81:
+start83:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -3860,11 +4037,11 @@ start81:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop82:
+loop84:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop83:
+loop85:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	PREFETCHT0  4224(R15)
@@ -3934,10 +4111,10 @@ loop83:
 	ADDQ        $+16, R11
 	ADDQ        $+256, R15
 	SUBQ        $0x04, R14
-	JNZ         loop83
+	JNZ         loop85
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop82
+	JNZ         loop84
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3950,7 +4127,7 @@ loop83:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop81
+	JNZ         loop83
 	VZEROUPPER
 	RET
 
@@ -3967,7 +4144,7 @@ TEXT ·outerF32x8AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop84:
+loop86:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -3978,7 +4155,7 @@ loop84:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	JZ      start84
+	JZ      start86
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -3988,7 +4165,7 @@ loop84:
 	VMOVUPS (R8), Z6
 	VMOVUPS (R8)(CX*1), Z7
 
-start84:
+start86:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -3997,11 +4174,11 @@ start84:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop85:
+loop87:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop86:
+loop88:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	PREFETCHT0  4224(R15)
@@ -4079,10 +4256,10 @@ loop86:
 	ADDQ        $+16, R11
 	ADDQ        $+256, R15
 	SUBQ        $0x04, R14
-	JNZ         loop86
+	JNZ         loop88
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop85
+	JNZ         loop87
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4096,7 +4273,7 @@ loop86:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop84
+	JNZ         loop86
 	VZEROUPPER
 	RET
 
@@ -4109,23 +4286,23 @@ TEXT ·outerF16x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop87:
+loop89:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXORD  Z0, Z0, Z0
-	JZ      start87
+	JZ      start89
 	VMOVUPS (AX), Z0
 
-start87:
+start89:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop88:
+loop90:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop89:
+loop91:
 	PREFETCHT0  4096(R9)
 	PREFETCHT0  4160(R9)
 	VCVTPH2PS   (R9), Z1
@@ -4143,15 +4320,15 @@ loop89:
 	ADDQ        $+16, BX
 	ADDQ        $+128, R9
 	SUBQ        $0x04, R8
-	JNZ         loop89
+	JNZ         loop91
 	ADDQ        runStride+64(FP), DI
 	DECQ        SI
-	JNZ         loop88
+	JNZ         loop90
 	VMOVUPS     Z0, (AX)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), DX
 	DECQ        groups+40(FP)
-	JNZ         loop87
+	JNZ         loop89
 	VZEROUPPER
 	RET
 
@@ -4164,25 +4341,25 @@ TEXT ·outerF16x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop90:
+loop92:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
-	JZ      start90
+	JZ      start92
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 
-start90:
+start92:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop91:
+loop93:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop92:
+loop94:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z2
@@ -4208,16 +4385,16 @@ loop92:
 	ADDQ        $+16, DI
 	ADDQ        $+128, R11
 	SUBQ        $0x04, R10
-	JNZ         loop92
+	JNZ         loop94
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop91
+	JNZ         loop93
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop90
+	JNZ         loop92
 	VZEROUPPER
 	RET
 
@@ -4230,27 +4407,27 @@ TEXT ·outerF16x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop93:
+loop95:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
-	JZ      start93
+	JZ      start95
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 
-start93:
+start95:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop94:
+loop96:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop95:
+loop97:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z3
@@ -4284,17 +4461,17 @@ loop95:
 	ADDQ        $+16, DI
 	ADDQ        $+128, R11
 	SUBQ        $0x04, R10
-	JNZ         loop95
+	JNZ         loop97
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop94
+	JNZ         loop96
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop93
+	JNZ         loop95
 	VZEROUPPER
 	RET
 
@@ -4309,31 +4486,31 @@ TEXT ·outerF16x4AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop96:
+loop98:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	JZ      start96
+	JZ      start98
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 
-start96:
+start98:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop97:
+loop99:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop98:
+loop100:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z4
@@ -4376,10 +4553,10 @@ loop98:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop98
+	JNZ         loop100
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop97
+	JNZ         loop99
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4388,7 +4565,7 @@ loop98:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop96
+	JNZ         loop98
 	VZEROUPPER
 	RET
 
@@ -4403,7 +4580,7 @@ TEXT ·outerF16x5AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop99:
+loop101:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -4411,25 +4588,25 @@ loop99:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
-	JZ      start99
+	JZ      start101
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 	VMOVUPS (DI)(CX*1), Z4
 
-start99:
+start101:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop100:
+loop102:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop101:
+loop103:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z5
@@ -4480,10 +4657,10 @@ loop101:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop101
+	JNZ         loop103
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop100
+	JNZ         loop102
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4493,7 +4670,7 @@ loop101:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop99
+	JNZ         loop101
 	VZEROUPPER
 	RET
 
@@ -4508,7 +4685,7 @@ TEXT ·outerF16x6AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop102:
+loop104:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -4517,7 +4694,7 @@ loop102:
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
-	JZ      start102
+	JZ      start104
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4525,18 +4702,18 @@ loop102:
 	VMOVUPS (DI)(CX*1), Z4
 	VMOVUPS (DI)(CX*2), Z5
 
-start102:
+start104:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop103:
+loop105:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop104:
+loop106:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z6
@@ -4595,10 +4772,10 @@ loop104:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop104
+	JNZ         loop106
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop103
+	JNZ         loop105
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4609,7 +4786,7 @@ loop104:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop102
+	JNZ         loop104
 	VZEROUPPER
 	RET
 
@@ -4626,7 +4803,7 @@ TEXT ·outerF16x7AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop105:
+loop107:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4636,7 +4813,7 @@ loop105:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
-	JZ      start105
+	JZ      start107
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4645,7 +4822,7 @@ loop105:
 	VMOVUPS (DI)(CX*2), Z5
 	VMOVUPS (R8), Z6
 
-start105:
+start107:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4654,11 +4831,11 @@ start105:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop106:
+loop108:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop107:
+loop109:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z7
@@ -4726,10 +4903,10 @@ loop107:
 	ADDQ        $+16, R11
 	ADDQ        $+128, R15
 	SUBQ        $0x04, R14
-	JNZ         loop107
+	JNZ         loop109
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop106
+	JNZ         loop108
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4742,7 +4919,7 @@ loop107:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop105
+	JNZ         loop107
 	VZEROUPPER
 	RET
 
@@ -4759,7 +4936,7 @@ TEXT ·outerF16x8AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop108:
+loop110:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4770,7 +4947,7 @@ loop108:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	JZ      start108
+	JZ      start110
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4780,7 +4957,7 @@ loop108:
 	VMOVUPS (R8), Z6
 	VMOVUPS (R8)(CX*1), Z7
 
-start108:
+start110:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4789,11 +4966,11 @@ start108:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop109:
+loop111:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop110:
+loop112:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z8
@@ -4869,10 +5046,10 @@ loop110:
 	ADDQ        $+16, R11
 	ADDQ        $+128, R15
 	SUBQ        $0x04, R14
-	JNZ         loop110
+	JNZ         loop112
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop109
+	JNZ         loop111
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4886,7 +5063,7 @@ loop110:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop108
+	JNZ         loop110
 	VZEROUPPER
 	RET
 
@@ -4894,8 +5071,8 @@ loop110:
 TEXT ·Pause(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), AX
 
-loop111:
+loop113:
 	PAUSE
 	DECQ AX
-	JNZ  loop111
+	JNZ  loop113
 	RET

@@ -31,6 +31,10 @@ func functions() []function {
 			doc: "ToF16 rounds to f16; greatest is of the f16 bits."},
 		{field: "Quantize", signature: "(y *byte, x *float32, blocks int) (greatest uint32)", emit: (*writer).quantize,
 			doc: "Quantize rounds blocks of 32 to the activation format; greatest is of the f16 bits of the scales."},
+		{field: "QuantizeDealt", signature: "(q *byte, f *float32, x *float32, blocks, unit, stride int) (greatest uint32)", emit: (*writer).quantizeDealt,
+			doc: "QuantizeDealt is Quantize with the parts of a block dealt out: codes at q, and at f, stride bytes apart, the scale in\n" +
+				"f32, the sums of all codes, of the first 16 and of the last 16 in f32, and these three negated in i32. Both move on by\n" +
+				"unit bytes from block to block."},
 		{field: "Softmax", signature: "(x *float32, n int, before float32) (greatest, sum float32)", emit: (*writer).softmax,
 			doc: "Softmax sets x[i] to exp(x[i] - greatest), where greatest is the greatest of before and all x. sum is that of\n" +
 				"the results: lane l has those of l mod 16, ascending, and lanes that differ in 8, 4, 2, 1 are added in turn."},

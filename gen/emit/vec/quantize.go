@@ -39,11 +39,53 @@ func activationOf(c *model.Catalog) (*activation, error) {
 	return nil, nil
 }
 
-// quantize writes a loop over blocks of 32: two groups of 16. Scale and codes come of the same divisions and roundings
-// as in portable code.
 func (w *writer) quantize() {
 	w.begin("Quantize")
 	y, x, n := w.load("y"), w.load("x"), w.load("blocks")
+	w.blocks(x, n, func(b *block) {
+		w.MOVL(b.scaleBits, operand.Mem{Base: y, Disp: w.a8.dAt})
+		w.storeCodes(b, operand.Mem{Base: y, Disp: w.a8.qAt})
+		w.VMOVD(w.sums(b), operand.Mem{Base: y, Disp: w.a8.sumAt})
+		w.ADDQ(operand.I32(w.a8.bytes), y)
+	})
+}
+
+func (w *writer) quantizeDealt() {
+	w.begin("QuantizeDealt")
+	q, f, x, n := w.load("q"), w.load("f"), w.load("x"), w.load("blocks")
+	unit, stride := w.load("unit"), w.load("stride")
+	next := w.GP64()
+	w.blocks(x, n, func(b *block) {
+		w.storeCodes(b, operand.Mem{Base: q})
+		w.ADDQ(unit, q)
+		sums, converted, negative := w.sums(b), w.XMM(), w.XMM()
+		w.VCVTDQ2PS(sums, converted)
+		w.VPXOR(negative, negative, negative)
+		w.VPSUBD(sums, negative, negative)
+		w.VMOVSS(b.scale, operand.Mem{Base: f})
+		w.LEAQ(operand.Mem{Base: f, Index: stride, Scale: 4}, next)
+		w.VMOVSS(converted, operand.Mem{Base: f, Index: stride, Scale: 1})
+		w.VEXTRACTPS(operand.Imm(2), converted, operand.Mem{Base: f, Index: stride, Scale: 2})
+		w.SUBQ(stride, next)
+		w.VEXTRACTPS(operand.Imm(3), converted, operand.Mem{Base: next})
+		w.VMOVD(negative, operand.Mem{Base: next, Index: stride, Scale: 1})
+		w.VPEXTRD(operand.Imm(2), negative, operand.Mem{Base: next, Index: stride, Scale: 2})
+		w.ADDQ(stride, next)
+		w.VPEXTRD(operand.Imm(3), negative, operand.Mem{Base: next, Index: stride, Scale: 2})
+		w.ADDQ(unit, f)
+	})
+}
+
+// block is a block of 32 under way.
+type block struct {
+	scale     reg.VecVirtual // f32 in the lowest lane
+	scaleBits reg.GPVirtual  // f16
+	codes     []reg.VecVirtual
+}
+
+// blocks writes a loop over blocks of 32: two groups of 16. Scale and codes come of the same divisions and roundings
+// as in portable code.
+func (w *writer) blocks(x, n reg.GPVirtual, put func(*block)) {
 	greatest := w.GP32()
 	w.XORL(greatest, greatest)
 	by := w.XMM()
@@ -64,14 +106,11 @@ func (w *writer) quantize() {
 	bits := w.GP32()
 	w.VMOVD(s, bits)
 	w.MOVWLZX(bits.As16(), bits)
-	w.MOVL(bits, operand.Mem{Base: y, Disp: w.a8.dAt})
 	w.CMPL(bits, greatest)
 	w.CMOVLHI(bits, greatest)
 	w.VCVTPH2PS(s, s)
 	d := w.vector()
 	w.VBROADCASTSS(s, d)
-	total := w.vector()
-	w.zero(total)
 	// Where the scale is 0 codes are 0; comparing keeps the others.
 	keep := w.vector()
 	if w.bits == 256 {
@@ -89,27 +128,50 @@ func (w *writer) quantize() {
 		w.VMINPS(w.number("levels", 127), v[i], v[i])
 		w.VCVTPS2DQ(v[i], v[i])
 		w.VANDPS(keep, v[i], v[i])
-		w.VPADDD(v[i], total, total)
 	}
-	if w.bits == 512 {
-		for i := range v {
-			w.VPMOVDB(v[i], operand.Mem{Base: y, Disp: w.a8.qAt + 16*i})
-		}
-	} else {
-		w.VPACKSSDW(v[1], v[0], v[0]) // halves interleave: 0 1 | 0 1
-		w.VPACKSSDW(v[3], v[2], v[2])
-		w.VPACKSSWB(v[2], v[0], v[0])
-		order := w.vector()
-		w.VMOVUPS(w.words("packed", 0, 4, 1, 5, 2, 6, 3, 7), order)
-		w.VPERMD(v[0], order, v[0])
-		w.VMOVUPS(v[0], operand.Mem{Base: y, Disp: w.a8.qAt})
-	}
-	t := w.fold(total, func(a, b, dst operand.Op) { w.VPADDD(a, b, dst) })
-	w.VMOVD(t, operand.Mem{Base: y, Disp: w.a8.sumAt})
-	w.ADDQ(operand.I32(w.a8.bytes), y)
+	put(&block{s, bits, v})
 	w.ADDQ(operand.I32(128), x)
 	w.DECQ(n)
 	w.JNZ(operand.LabelRef(loop))
 	w.Store(greatest, w.ReturnIndex(0))
 	w.end()
+}
+
+// storeCodes writes the 32 codes as bytes.
+func (w *writer) storeCodes(b *block, to operand.Mem) {
+	if w.bits == 512 {
+		for _, v := range b.codes {
+			w.VPMOVDB(v, to)
+			to.Disp += 16
+		}
+		return
+	}
+	t, u, order := w.vector(), w.vector(), w.vector()
+	w.VPACKSSDW(b.codes[1], b.codes[0], t) // halves interleave: 0 1 | 0 1
+	w.VPACKSSDW(b.codes[3], b.codes[2], u)
+	w.VPACKSSWB(u, t, t)
+	w.VMOVUPS(w.words("packed", 0, 4, 1, 5, 2, 6, 3, 7), order)
+	w.VPERMD(t, order, t)
+	w.VMOVUPS(t, to)
+}
+
+// sums is the sum of the codes in lanes 0 and 1, of the first 16 in lane 2, of the last 16 in lane 3.
+func (w *writer) sums(b *block) reg.VecVirtual {
+	h := [2]reg.VecVirtual{w.YMM(), w.YMM()}
+	for i := range h {
+		if w.bits == 512 {
+			w.VEXTRACTI64X4(operand.Imm(1), b.codes[i], h[i])
+			w.VPADDD(b.codes[i].AsY(), h[i], h[i])
+		} else {
+			w.VPADDD(b.codes[2*i], b.codes[2*i+1], h[i])
+		}
+	}
+	w.VPHADDD(h[1], h[0], h[0])
+	w.VPHADDD(h[0], h[0], h[0])
+	x, s := w.XMM(), w.XMM()
+	w.VEXTRACTI128(operand.Imm(1), h[0], x)
+	w.VPADDD(h[0].AsX(), x, x) // first, last, first, last
+	w.VPHADDD(x, x, s)
+	w.VPUNPCKLQDQ(x, s, s)
+	return s
 }

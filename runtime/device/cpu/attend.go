@@ -151,6 +151,8 @@ type scratch struct {
 	part     partial   // of a span
 	total    partial   // of all spans
 	unpacked []float32 // weight rows
+	passing  []float32 // numbers that are only rounded to 8 bits
+	blocks   []byte    // numbers rounded, on their way into panels
 }
 
 func (s *scratch) growUnpacked(n int) { s.unpacked = grown(s.unpacked, n) }

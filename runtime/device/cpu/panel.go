@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/minfer/minfer/generated/tile"
+	"github.com/minfer/minfer/runtime/device/cpu/vec"
 )
 
 // panels is the quantized input of a product as tile kernels read it: the first tokens in panels of the most tokens that a
@@ -37,9 +38,16 @@ func (p *panels) at(units, rows, row int) (offset, tokens, token int) {
 	panic("BUG: a row past the last panel")
 }
 
-// put sets units of a row, from unit first on, to activation blocks.
-func (p *panels) put(units, rows, row, first int, blocks []byte) {
+// quantize sets units of a row, from unit first on, to x rounded as activation blocks are. It reports whether all scales
+// are finite. blocks is room for x in blocks.
+func (p *panels) quantize(k *vec.Kernels, units, rows, row, first int, x []float32, blocks []byte) bool {
 	offset, tokens, token := p.at(units, rows, row)
 	size := tile.PanelBytes(tokens)
-	tile.PutPanel(p.data[offset:][:units*size][first*size:], tokens, token, blocks)
+	panel := p.data[offset:][:units*size][first*size:]
+	if ok, done := k.QuantizeDealt(panel[tile.UnitElems*token:], panel[tile.UnitElems*tokens+4*token:], x, size, 4*tokens); done {
+		return ok
+	}
+	ok := k.Quantize(blocks, x)
+	tile.PutPanel(panel, tokens, token, blocks)
+	return ok
 }

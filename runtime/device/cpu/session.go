@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -227,11 +228,31 @@ func (s *session) compileMatMul(o op.MatMul, quantized op.Value) op.Value {
 // quantize has a Value rounded to activation blocks: by the last step, if it computes the Value and knows how, or by one
 // of its own.
 func (s *session) quantize(v op.Value) {
+	var q *quantizing
 	if last, ok := s.steps[len(s.steps)-1].(interface{ quantizes() *quantizing }); ok && last.quantizes().out == v {
-		last.quantizes().quantized = true
-		return
+		q = last.quantizes()
+		q.passing = v != s.model.graph.Logits
+	} else {
+		st := &quantizeStep{quantizing{base: s.base(v)}}
+		s.steps = append(s.steps, st)
+		q = &st.quantizing
 	}
-	s.steps = append(s.steps, &quantizeStep{quantizing{base: s.base(v), quantized: true}})
+	q.quantized, q.panelled = true, true
+	for _, o := range s.model.graph.Ops {
+		if !slices.Contains(o.Reads(), v) {
+			continue
+		}
+		mm, ok := o.(op.MatMul)
+		if k := s.model.matrices[mm.Weight]; !ok || k.dotQ8 == nil {
+			q.passing = false
+		} else if k.tiles == nil {
+			q.panelled = false
+		}
+	}
+	for i := range s.scratch {
+		s.scratch[i].passing = grown(s.scratch[i].passing, q.width)
+		s.scratch[i].blocks = grown(s.scratch[i].blocks, quantizedBytes(q.width))
+	}
 }
 
 func (s *session) growQuantized(rows, width int) {

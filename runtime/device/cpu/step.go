@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -52,16 +51,16 @@ type normStep struct {
 	eps    float64
 }
 
-func (st *normStep) run(_, lo, hi int) {
+func (st *normStep) run(worker, lo, hi int) {
 	for r := lo; r < hi; r++ {
-		in, out, finite := st.s.row(st.in, r), st.s.row(st.out, r), true
+		in, out, finite := st.s.row(st.in, r), st.result(worker, r, 0, st.width), true
 		for i := 0; i < len(in); i += len(st.weight) {
 			finite = st.s.vec.RMSNorm(out[i:][:len(st.weight)], in[i:][:len(st.weight)], st.weight, st.eps) && finite
 		}
 		if !finite {
 			st.s.blame(st.out, r, out, 0)
 		} else if st.quantized {
-			st.quantize(r, 0, len(out))
+			st.quantize(worker, r, 0, out)
 		}
 	}
 }
@@ -71,24 +70,39 @@ func (st *normStep) run(_, lo, hi int) {
 type quantizing struct {
 	base
 	quantized bool
+	// What nobody reads is not written to memory: the f32 where all readers are products of quantized inputs, the blocks
+	// where these take panels.
+	passing, panelled bool
 }
 
 func (st *quantizing) quantizes() *quantizing { return st }
 
-// quantize rounds the elements from lo to hi-1 of a row, whole blocks.
-func (st *quantizing) quantize(r, lo, hi int) {
+// result is where the elements from lo to hi-1 of a row are to be computed.
+func (st *quantizing) result(worker, r, lo, hi int) []float32 {
+	if st.passing {
+		return st.s.scratch[worker].passing[:hi-lo]
+	}
+	return st.s.row(st.out, r)[lo:hi]
+}
+
+// quantize rounds elements of a row from lo on, whole blocks.
+func (st *quantizing) quantize(worker, r, lo int, in []float32) {
 	const elems, size = kernels.ActivationBlockElems, kernels.ActivationBlockBytes
-	in := st.s.row(st.out, r)[lo:hi]
-	out := st.s.quantized[r*quantizedBytes(st.width):][lo/elems*size : hi/elems*size]
-	if st.s.vec.Quantize(out, in) {
-		if len(st.s.panels.sizes) > 0 {
-			st.s.panels.put(st.width/elems, st.s.rowCount(st.rows), r, lo/elems, out)
-		}
+	blocks, first, p := st.s.scratch[worker].blocks[:len(in)/elems*size], lo/elems, &st.s.panels
+	ok := true
+	if !st.panelled {
+		blocks = st.s.quantized[r*quantizedBytes(st.width):][first*size:][:len(blocks)]
+		ok = st.s.vec.Quantize(blocks, in)
+	}
+	if len(p.sizes) > 0 {
+		ok = p.quantize(st.s.vec, st.width/elems, st.s.rowCount(st.rows), r, first, in, st.s.scratch[worker].blocks) && ok
+	}
+	if ok {
 		return
 	}
-	for b := 0; b*size < len(out); b++ {
-		if d := binary.LittleEndian.Uint16(out[b*size:]); d&0x7c00 == 0x7c00 {
-			st.report(r, lo/elems+b, in[b*elems:][:elems])
+	for ; len(in) > 0; first, in = first+1, in[elems:] {
+		if !st.s.vec.Quantize(blocks[:size], in[:elems]) {
+			st.report(r, first, in[:elems])
 			return
 		}
 	}
@@ -97,9 +111,9 @@ func (st *quantizing) quantize(r, lo, hi int) {
 // quantizeStep rounds a Value to activation blocks that no step before it could.
 type quantizeStep struct{ quantizing }
 
-func (st *quantizeStep) run(_, lo, hi int) {
+func (st *quantizeStep) run(worker, lo, hi int) {
 	for r := lo; r < hi; r++ {
-		st.quantize(r, 0, st.width)
+		st.quantize(worker, r, 0, st.s.row(st.out, r))
 	}
 }
 
@@ -174,15 +188,15 @@ type siluStep struct {
 
 func (st *siluStep) split(rows int) (items, grain int) { return (&elementwise{st.base}).split(rows) }
 
-func (st *siluStep) run(_, lo, hi int) {
+func (st *siluStep) run(worker, lo, hi int) {
 	e := elementwise{st.base}
 	for item := lo; item < hi; item++ {
 		r, a, b := e.stretch(item)
-		gate, up, out := st.s.row(st.gate, r)[a:b], st.s.row(st.up, r)[a:b], st.s.row(st.out, r)[a:b]
+		gate, up, out := st.s.row(st.gate, r)[a:b], st.s.row(st.up, r)[a:b], st.result(worker, r, a, b)
 		if !st.s.vec.SiLUMul(out, gate, up) {
 			st.s.blame(st.out, r, out, a)
 		} else if st.quantized {
-			st.quantize(r, a, b)
+			st.quantize(worker, r, a, out)
 		}
 	}
 }

@@ -21,3 +21,5 @@ func asmFor(l cpufeature.Level) *vec.Kernels {
 func Pause(n int) { vec.Pause(n) }
 
 func bytesOf[T any](x []T) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }
+
+func floatOf(x []byte) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }

@@ -13,3 +13,5 @@ func asmFor(cpufeature.Level) *vec.Kernels { return nil }
 func Pause(int) {}
 
 func bytesOf[T any]([]T) *byte { panic("BUG: no assembly on this architecture") }
+
+func floatOf([]byte) *float32 { panic("BUG: no assembly on this architecture") }

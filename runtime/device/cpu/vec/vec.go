@@ -234,6 +234,20 @@ func (k *Kernels) Quantize(y []byte, x []float32) bool {
 	return ok
 }
 
+// QuantizeDealt rounds x as Quantize does and deals the parts of the blocks out: codes at q, and at f, stride bytes apart,
+// the scale in f32, the sums of all codes, of the first 16 and of the last 16 in f32, and these three negated in i32. Both
+// move on by unit bytes from block to block. ok is Quantize's result. Without vector instructions it does nothing, and
+// done is false.
+func (k *Kernels) QuantizeDealt(q, f []byte, x []float32, unit, stride int) (ok, done bool) {
+	const elems = kernels.ActivationBlockElems
+	n := len(x) / elems
+	if k.asm == nil || n == 0 {
+		return false, false
+	}
+	_, _, _ = q[(n-1)*unit+elems-1], f[(n-1)*unit+6*stride+3], x[n*elems-1]
+	return k.asm.QuantizeDealt(&q[0], floatOf(f), &x[0], n, unit, stride) < 0x7c00, true
+}
+
 // Softmax sets the first n of x to exp(x[i] - greatest), where greatest is the greatest of them and of before, and the
 // rest to zero. x is whole groups. sum is the sum of the results, in lanes and these in turn as SumSquares has them. A NaN in makes sum NaN.
 func (k *Kernels) Softmax(x []float32, n int, before float32) (greatest, sum float32) {
