@@ -7,7 +7,7 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + 2*warp + half + 16*batch + 64*round covers all context
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
-// spec fd3fca252acec87b49b2ed0e2049996fed281975f6890630a3e0e72e39cc9b96
+// spec fcd75d7c4c6336c3dbd9e79d8794f325ed62261ff26612f8f942011e99a9d505
 #include "minfer.cuh"
 #include "reduce.cuh"
 

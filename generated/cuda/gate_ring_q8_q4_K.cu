@@ -21,7 +21,7 @@
 //   row = row_lo + 2*group + slot + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec 62fbe68b9fe527e8c9477be78dc8b201e523adc6371501144b0dbed9e6cd1bdf
+// spec ca2be905bfee8ba45df6c59312601241b98b88ee99a7cb57a3d39d1ea3f9bb91
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"

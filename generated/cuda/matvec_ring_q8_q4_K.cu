@@ -29,7 +29,7 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec f9e93e35de11f3f0af0152b20b9a49c67f23905ad9ac4955cc3cc30db8d93f46
+// spec b50dd6d47bb66546230c07747bebfc64353348a873e9a2ce002d161a64bb4b4f
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"

@@ -29,7 +29,7 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec 7ba992e548996725527470662285e32b61a7d817094b7b367b65dbc3b6a1fbab
+// spec cf64721f07b32cf30ca668ed2cb45ba847c6936a30c0c1850fc8122eb22a0198
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"

@@ -5,94 +5,6 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // attend-prefill of f32: Causal attention of many tokens: out[t,h] = sum over j <= position[t] of softmax_j(scale * Q[t,h]·K[j]) * V[j]. A block takes a query head and a tile of tokens, one to a warp, and goes over the keys 32 positions at a time through shared memory: a lane scores one position, then the warp adds the weighted values.
-// elem index of attend-prefill/d128: elem.
-// head index of attend-prefill/d128: head.
-// position index of attend-prefill/d128: lane + 32*round.
-// token index of attend-prefill/d128: 8*tile + warp.
-const (
-	// code: the baseline that every kernel is compiled for.
-	attendPrefillF32D128MinArch = 80
-	// layout: the body reads the file's blocks as they are.
-	attendPrefillF32D128BlockBytes = 4
-	// work: an empty axis is no launch.
-	attendPrefillF32D128MinHeadDim = 1
-	// coverage: 128 elems.
-	attendPrefillF32D128MaxHeadDim = 128 * 1
-	// work: an empty axis is no launch.
-	attendPrefillF32D128MinHeads = 1
-	// grid: 65535 blocks in grid.y.
-	attendPrefillF32D128MaxHeads = 65535 * 1 * 1
-	// work: an empty axis is no launch.
-	attendPrefillF32D128MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
-	attendPrefillF32D128MaxContext = 2147483616
-	// work: an empty axis is no launch.
-	attendPrefillF32D128MinTokens = 1
-	// index: 2147483647, the largest 32-bit argument.
-	attendPrefillF32D128MaxTokens = 2147483647
-)
-
-var attendPrefillF32D128 = kernel.Variant{
-	Arch:   80,
-	Args:   attendPrefillArgs,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: attendPrefillF32D128MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF32D128BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D128MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "head_dim", Value: attendPrefillF32D128MaxHeadDim, Source: "coverage", Chain: "128 elems"},
-		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D128MinHeads, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "heads", Value: attendPrefillF32D128MaxHeads, Source: "grid", Chain: "65535 blocks in grid.y"},
-		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D128MinContext, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D128MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D128MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D128MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
-	},
-	Class:  "f32",
-	Family: "attend-prefill",
-	Format: "f32",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Tokens + 7) / 8)), uint32(q.Heads), 1}
-	},
-	Name:     "d128",
-	SameBits: nil,
-	Shared: func(q *kernel.Query) uint32 {
-		return 0
-	},
-	Source:    "attend_prefill_f32.cu",
-	Switch:    "",
-	Symbol:    "attend_prefill_f32_d128",
-	Threads:   256,
-	UnitElems: 0,
-	Weights:   "file",
-}
-
-func refuseAttendPrefillF32D128(q *kernel.Query) int {
-	switch {
-	case q.Arch < attendPrefillF32D128MinArch:
-		return 0
-	case q.Weights != "file":
-		return 1
-	case q.HeadDim < attendPrefillF32D128MinHeadDim:
-		return 2
-	case q.HeadDim > attendPrefillF32D128MaxHeadDim:
-		return 3
-	case q.Heads < attendPrefillF32D128MinHeads:
-		return 4
-	case q.Heads > attendPrefillF32D128MaxHeads:
-		return 5
-	case q.Context < attendPrefillF32D128MinContext:
-		return 6
-	case q.Context > attendPrefillF32D128MaxContext:
-		return 7
-	case q.Tokens < attendPrefillF32D128MinTokens:
-		return 8
-	case q.Tokens > attendPrefillF32D128MaxTokens:
-		return 9
-	}
-	return -1
-}
-
 // elem index of attend-prefill/d256: elem.
 // head index of attend-prefill/d256: head.
 // position index of attend-prefill/d256: lane + 32*round.
@@ -181,6 +93,94 @@ func refuseAttendPrefillF32D256(q *kernel.Query) int {
 	return -1
 }
 
+// elem index of attend-prefill/d128: elem.
+// head index of attend-prefill/d128: head.
+// position index of attend-prefill/d128: lane + 32*round.
+// token index of attend-prefill/d128: 8*tile + warp.
+const (
+	// code: the baseline that every kernel is compiled for.
+	attendPrefillF32D128MinArch = 80
+	// layout: the body reads the file's blocks as they are.
+	attendPrefillF32D128BlockBytes = 4
+	// work: an empty axis is no launch.
+	attendPrefillF32D128MinHeadDim = 1
+	// coverage: 128 elems.
+	attendPrefillF32D128MaxHeadDim = 128 * 1
+	// work: an empty axis is no launch.
+	attendPrefillF32D128MinHeads = 1
+	// grid: 65535 blocks in grid.y.
+	attendPrefillF32D128MaxHeads = 65535 * 1 * 1
+	// work: an empty axis is no launch.
+	attendPrefillF32D128MinContext = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+	attendPrefillF32D128MaxContext = 2147483616
+	// work: an empty axis is no launch.
+	attendPrefillF32D128MinTokens = 1
+	// index: 2147483647, the largest 32-bit argument.
+	attendPrefillF32D128MaxTokens = 2147483647
+)
+
+var attendPrefillF32D128 = kernel.Variant{
+	Arch:   80,
+	Args:   attendPrefillArgs,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: attendPrefillF32D128MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "file", Value: attendPrefillF32D128BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendPrefillF32D128MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "head_dim", Value: attendPrefillF32D128MaxHeadDim, Source: "coverage", Chain: "128 elems"},
+		{Kind: kernel.Min, Dim: "heads", Value: attendPrefillF32D128MinHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "heads", Value: attendPrefillF32D128MaxHeads, Source: "grid", Chain: "65535 blocks in grid.y"},
+		{Kind: kernel.Min, Dim: "context", Value: attendPrefillF32D128MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendPrefillF32D128MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendPrefillF32D128MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: attendPrefillF32D128MaxTokens, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+	},
+	Class:  "f32",
+	Family: "attend-prefill",
+	Format: "f32",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Tokens + 7) / 8)), uint32(q.Heads), 1}
+	},
+	Name:     "d128",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "attend_prefill_f32.cu",
+	Switch:    "",
+	Symbol:    "attend_prefill_f32_d128",
+	Threads:   256,
+	UnitElems: 0,
+	Weights:   "file",
+}
+
+func refuseAttendPrefillF32D128(q *kernel.Query) int {
+	switch {
+	case q.Arch < attendPrefillF32D128MinArch:
+		return 0
+	case q.Weights != "file":
+		return 1
+	case q.HeadDim < attendPrefillF32D128MinHeadDim:
+		return 2
+	case q.HeadDim > attendPrefillF32D128MaxHeadDim:
+		return 3
+	case q.Heads < attendPrefillF32D128MinHeads:
+		return 4
+	case q.Heads > attendPrefillF32D128MaxHeads:
+		return 5
+	case q.Context < attendPrefillF32D128MinContext:
+		return 6
+	case q.Context > attendPrefillF32D128MaxContext:
+		return 7
+	case q.Tokens < attendPrefillF32D128MinTokens:
+		return 8
+	case q.Tokens > attendPrefillF32D128MaxTokens:
+		return 9
+	}
+	return -1
+}
+
 // AttendPrefillF32 is the gate: variants in the order in which they are tried.
 var AttendPrefillF32 = kernel.Entry{
 	Class:  "f32",
@@ -188,10 +188,10 @@ var AttendPrefillF32 = kernel.Entry{
 	Format: "f32",
 	Op:     "attend-prefill",
 	Steps: []kernel.Step{{
-		Refuse:  refuseAttendPrefillF32D256,
-		Variant: &attendPrefillF32D256,
-	}, {
 		Refuse:  refuseAttendPrefillF32D128,
 		Variant: &attendPrefillF32D128,
+	}, {
+		Refuse:  refuseAttendPrefillF32D256,
+		Variant: &attendPrefillF32D256,
 	}},
 }

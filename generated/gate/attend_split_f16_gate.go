@@ -5,105 +5,6 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // attend-split of f16: Decode attention, split over the context: for each token, key/value head and share of the positions 0..position[t], the partial result of every query head of the group: sum over j of exp(s_j - top) * V[j], the sum of the weights, and top = max s_j, with s_j = scale * Q[h]·K[j]. Each key and value is read once for all query heads. A warp takes positions of the share in turn, a lane some elements of the head.
-// elem index of attend-split/d128_g8: lane + 32*slot.
-// head index of attend-split/d128_g8: query.
-// kv_head index of attend-split/d128_g8: block.
-// position index of attend-split/d128_g8: position_lo + warp + 4*round.
-// token index of attend-split/d128_g8: token.
-const (
-	// code: the baseline that every kernel is compiled for.
-	attendSplitF16D128G8MinArch = 80
-	// layout: the body reads the file's blocks as they are.
-	attendSplitF16D128G8BlockBytes = 2
-	// work: an empty axis is no launch.
-	attendSplitF16D128G8MinHeadDim = 1
-	// coverage: 32 lanes * 4 slots.
-	attendSplitF16D128G8MaxHeadDim = 32 * 4 * 1
-	// work: an empty axis is no launch.
-	attendSplitF16D128G8MinGroup = 1
-	// coverage: 8 queries.
-	attendSplitF16D128G8MaxGroup = 8 * 1
-	// work: an empty axis is no launch.
-	attendSplitF16D128G8MinKvHeads = 1
-	// grid: 2147483647 blocks in grid.x.
-	attendSplitF16D128G8MaxKvHeads = 2147483647 * 1 * 1
-	// work: an empty axis is no launch.
-	attendSplitF16D128G8MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead.
-	attendSplitF16D128G8MaxContext = 2147483644
-	// work: an empty axis is no launch.
-	attendSplitF16D128G8MinTokens = 1
-	// grid: 65535 blocks in grid.z.
-	attendSplitF16D128G8MaxTokens = 65535 * 1 * 1
-)
-
-var attendSplitF16D128G8 = kernel.Variant{
-	Arch:   80,
-	Args:   attendSplitArgs,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: attendSplitF16D128G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF16D128G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF16D128G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF16D128G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 4 slots"},
-		{Kind: kernel.Min, Dim: "group", Value: attendSplitF16D128G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D128G8MaxGroup, Source: "coverage", Chain: "8 queries"},
-		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF16D128G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF16D128G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
-		{Kind: kernel.Min, Dim: "context", Value: attendSplitF16D128G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendSplitF16D128G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF16D128G8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: attendSplitF16D128G8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.z"},
-	},
-	Class:  "f32",
-	Family: "attend-split",
-	Format: "f16",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(q.KVHeads), uint32(q.Shares), uint32(q.Tokens)}
-	},
-	Name:     "d128_g8",
-	SameBits: nil,
-	Shared: func(q *kernel.Query) uint32 {
-		return 0
-	},
-	Source:    "attend_split_f16.cu",
-	Switch:    "",
-	Symbol:    "attend_split_f16_d128_g8",
-	Threads:   128,
-	UnitElems: 0,
-	Weights:   "file",
-}
-
-func refuseAttendSplitF16D128G8(q *kernel.Query) int {
-	switch {
-	case q.Arch < attendSplitF16D128G8MinArch:
-		return 0
-	case q.Weights != "file":
-		return 1
-	case q.HeadDim < attendSplitF16D128G8MinHeadDim:
-		return 2
-	case q.HeadDim > attendSplitF16D128G8MaxHeadDim:
-		return 3
-	case q.Group < attendSplitF16D128G8MinGroup:
-		return 4
-	case q.Group > attendSplitF16D128G8MaxGroup:
-		return 5
-	case q.KVHeads < attendSplitF16D128G8MinKvHeads:
-		return 6
-	case q.KVHeads > attendSplitF16D128G8MaxKvHeads:
-		return 7
-	case q.Context < attendSplitF16D128G8MinContext:
-		return 8
-	case q.Context > attendSplitF16D128G8MaxContext:
-		return 9
-	case q.Tokens < attendSplitF16D128G8MinTokens:
-		return 10
-	case q.Tokens > attendSplitF16D128G8MaxTokens:
-		return 11
-	}
-	return -1
-}
-
 // elem index of attend-split/d256_g8: lane + 32*slot.
 // head index of attend-split/d256_g8: query.
 // kv_head index of attend-split/d256_g8: block.
@@ -203,6 +104,105 @@ func refuseAttendSplitF16D256G8(q *kernel.Query) int {
 	return -1
 }
 
+// elem index of attend-split/d128_g8: lane + 32*slot.
+// head index of attend-split/d128_g8: query.
+// kv_head index of attend-split/d128_g8: block.
+// position index of attend-split/d128_g8: position_lo + warp + 4*round.
+// token index of attend-split/d128_g8: token.
+const (
+	// code: the baseline that every kernel is compiled for.
+	attendSplitF16D128G8MinArch = 80
+	// layout: the body reads the file's blocks as they are.
+	attendSplitF16D128G8BlockBytes = 2
+	// work: an empty axis is no launch.
+	attendSplitF16D128G8MinHeadDim = 1
+	// coverage: 32 lanes * 4 slots.
+	attendSplitF16D128G8MaxHeadDim = 32 * 4 * 1
+	// work: an empty axis is no launch.
+	attendSplitF16D128G8MinGroup = 1
+	// coverage: 8 queries.
+	attendSplitF16D128G8MaxGroup = 8 * 1
+	// work: an empty axis is no launch.
+	attendSplitF16D128G8MinKvHeads = 1
+	// grid: 2147483647 blocks in grid.x.
+	attendSplitF16D128G8MaxKvHeads = 2147483647 * 1 * 1
+	// work: an empty axis is no launch.
+	attendSplitF16D128G8MinContext = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead.
+	attendSplitF16D128G8MaxContext = 2147483644
+	// work: an empty axis is no launch.
+	attendSplitF16D128G8MinTokens = 1
+	// grid: 65535 blocks in grid.z.
+	attendSplitF16D128G8MaxTokens = 65535 * 1 * 1
+)
+
+var attendSplitF16D128G8 = kernel.Variant{
+	Arch:   80,
+	Args:   attendSplitArgs,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: attendSplitF16D128G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "file", Value: attendSplitF16D128G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendSplitF16D128G8MinHeadDim, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "head_dim", Value: attendSplitF16D128G8MaxHeadDim, Source: "coverage", Chain: "32 lanes * 4 slots"},
+		{Kind: kernel.Min, Dim: "group", Value: attendSplitF16D128G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "group", Value: attendSplitF16D128G8MaxGroup, Source: "coverage", Chain: "8 queries"},
+		{Kind: kernel.Min, Dim: "kv_heads", Value: attendSplitF16D128G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kv_heads", Value: attendSplitF16D128G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "context", Value: attendSplitF16D128G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendSplitF16D128G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendSplitF16D128G8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: attendSplitF16D128G8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.z"},
+	},
+	Class:  "f32",
+	Family: "attend-split",
+	Format: "f16",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.KVHeads), uint32(q.Shares), uint32(q.Tokens)}
+	},
+	Name:     "d128_g8",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "attend_split_f16.cu",
+	Switch:    "",
+	Symbol:    "attend_split_f16_d128_g8",
+	Threads:   128,
+	UnitElems: 0,
+	Weights:   "file",
+}
+
+func refuseAttendSplitF16D128G8(q *kernel.Query) int {
+	switch {
+	case q.Arch < attendSplitF16D128G8MinArch:
+		return 0
+	case q.Weights != "file":
+		return 1
+	case q.HeadDim < attendSplitF16D128G8MinHeadDim:
+		return 2
+	case q.HeadDim > attendSplitF16D128G8MaxHeadDim:
+		return 3
+	case q.Group < attendSplitF16D128G8MinGroup:
+		return 4
+	case q.Group > attendSplitF16D128G8MaxGroup:
+		return 5
+	case q.KVHeads < attendSplitF16D128G8MinKvHeads:
+		return 6
+	case q.KVHeads > attendSplitF16D128G8MaxKvHeads:
+		return 7
+	case q.Context < attendSplitF16D128G8MinContext:
+		return 8
+	case q.Context > attendSplitF16D128G8MaxContext:
+		return 9
+	case q.Tokens < attendSplitF16D128G8MinTokens:
+		return 10
+	case q.Tokens > attendSplitF16D128G8MaxTokens:
+		return 11
+	}
+	return -1
+}
+
 // AttendSplitF16 is the gate: variants in the order in which they are tried.
 var AttendSplitF16 = kernel.Entry{
 	Class:  "f32",
@@ -210,10 +210,10 @@ var AttendSplitF16 = kernel.Entry{
 	Format: "f16",
 	Op:     "attend",
 	Steps: []kernel.Step{{
-		Refuse:  refuseAttendSplitF16D256G8,
-		Variant: &attendSplitF16D256G8,
-	}, {
 		Refuse:  refuseAttendSplitF16D128G8,
 		Variant: &attendSplitF16D128G8,
+	}, {
+		Refuse:  refuseAttendSplitF16D256G8,
+		Variant: &attendSplitF16D256G8,
 	}},
 }

@@ -70,7 +70,7 @@ var attendStepF16D128G8 = kernel.Variant{
 		return 0
 	},
 	Source:    "attend_step_f16.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "attend_step_f16_d128_g8",
 	Threads:   256,
 	UnitElems: 0,

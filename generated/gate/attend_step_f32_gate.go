@@ -70,7 +70,7 @@ var attendStepF32D128G8 = kernel.Variant{
 		return 0
 	},
 	Source:    "attend_step_f32.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "attend_step_f32_d128_g8",
 	Threads:   256,
 	UnitElems: 0,

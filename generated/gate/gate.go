@@ -359,6 +359,7 @@ type Switch struct {
 
 // Switches lists the switches by name.
 var Switches = []Switch{
+	{"MINFER_FUSE", []string{"attend-step/f16/d128_g8", "attend-step/f32/d128_g8", "gate-ring-q8/q4_K/c56", "gate-ring-q8/q4_K/c32", "gate-ring-q8/q4_K/c20", "gate-ring-q8/q4_K/c16", "gate-ring-q8/q4_K/c8", "gate-ring-q8/q6_K/c56", "gate-ring-q8/q6_K/c32", "gate-ring-q8/q6_K/c20", "gate-ring-q8/q6_K/c16", "gate-ring-q8/q6_K/c8", "project-ring-q8/q4_K/c112", "project-ring-q8/q4_K/c76", "project-ring-q8/q4_K/c56", "project-ring-q8/q4_K/c32", "project-ring-q8/q4_K/c20", "project-ring-q8/q4_K/c16", "project-ring-q8/q4_K/c8", "project-ring-q8/q6_K/c112", "project-ring-q8/q6_K/c76", "project-ring-q8/q6_K/c56", "project-ring-q8/q6_K/c32", "project-ring-q8/q6_K/c20", "project-ring-q8/q6_K/c16", "project-ring-q8/q6_K/c8"}},
 	{"MINFER_IQ1M_PF", []string{"matvec-q8/iq1_m/v2_pf"}},
 	{"MINFER_IQ1S_PF", []string{"matvec-q8/iq1_s/v2_pf"}},
 	{"MINFER_IQ2S_PF", []string{"matvec-q8/iq2_s/v2_pf"}},
@@ -381,6 +382,7 @@ var Switches = []Switch{
 	{"MINFER_Q80_PF", []string{"matvec-q8/q8_0/v2_pf"}},
 	{"MINFER_Q81_PF", []string{"matvec-q8/q8_1/v2_pf"}},
 	{"MINFER_Q8K_PF", []string{"matvec-q8/q8_K/v2_pf"}},
+	{"MINFER_RING", []string{"matvec-ring-q8/q4_K/c112", "matvec-ring-q8/q4_K/c76", "matvec-ring-q8/q4_K/c56", "matvec-ring-q8/q4_K/c32", "matvec-ring-q8/q4_K/c20", "matvec-ring-q8/q4_K/c16", "matvec-ring-q8/q4_K/c8", "matvec-ring-q8/q6_K/c112", "matvec-ring-q8/q6_K/c76", "matvec-ring-q8/q6_K/c56", "matvec-ring-q8/q6_K/c32", "matvec-ring-q8/q6_K/c20", "matvec-ring-q8/q6_K/c16", "matvec-ring-q8/q6_K/c8"}},
 	{"MINFER_TQ10_PF", []string{"matvec-q8/tq1_0/v2_pf"}},
 	{"MINFER_TQ20_PF", []string{"matvec-q8/tq2_0/v2_pf"}},
 }

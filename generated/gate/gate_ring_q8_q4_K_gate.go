@@ -61,7 +61,7 @@ var gateRingQ8Q4KC56 = kernel.Variant{
 		return uint32(max(gateRingQ8Q4KC56SharedBytesLeast, gateRingQ8Q4KC56SharedBytesFixed+gateRingQ8Q4KC56SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c56",
 	Threads:   480,
 	UnitElems: 32,
@@ -150,7 +150,7 @@ var gateRingQ8Q4KC32 = kernel.Variant{
 		return uint32(max(gateRingQ8Q4KC32SharedBytesLeast, gateRingQ8Q4KC32SharedBytesFixed+gateRingQ8Q4KC32SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c32",
 	Threads:   544,
 	UnitElems: 32,
@@ -239,7 +239,7 @@ var gateRingQ8Q4KC20 = kernel.Variant{
 		return uint32(max(gateRingQ8Q4KC20SharedBytesLeast, gateRingQ8Q4KC20SharedBytesFixed+gateRingQ8Q4KC20SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c20",
 	Threads:   512,
 	UnitElems: 32,
@@ -328,7 +328,7 @@ var gateRingQ8Q4KC16 = kernel.Variant{
 		return uint32(max(gateRingQ8Q4KC16SharedBytesLeast, gateRingQ8Q4KC16SharedBytesFixed+gateRingQ8Q4KC16SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c16",
 	Threads:   544,
 	UnitElems: 32,
@@ -417,7 +417,7 @@ var gateRingQ8Q4KC8 = kernel.Variant{
 		return uint32(max(gateRingQ8Q4KC8SharedBytesLeast, gateRingQ8Q4KC8SharedBytesFixed+gateRingQ8Q4KC8SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c8",
 	Threads:   544,
 	UnitElems: 32,

@@ -61,7 +61,7 @@ var gateRingQ8Q6KC56 = kernel.Variant{
 		return uint32(max(gateRingQ8Q6KC56SharedBytesLeast, gateRingQ8Q6KC56SharedBytesFixed+gateRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c56",
 	Threads:   480,
 	UnitElems: 32,
@@ -150,7 +150,7 @@ var gateRingQ8Q6KC32 = kernel.Variant{
 		return uint32(max(gateRingQ8Q6KC32SharedBytesLeast, gateRingQ8Q6KC32SharedBytesFixed+gateRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c32",
 	Threads:   544,
 	UnitElems: 32,
@@ -239,7 +239,7 @@ var gateRingQ8Q6KC20 = kernel.Variant{
 		return uint32(max(gateRingQ8Q6KC20SharedBytesLeast, gateRingQ8Q6KC20SharedBytesFixed+gateRingQ8Q6KC20SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c20",
 	Threads:   512,
 	UnitElems: 32,
@@ -328,7 +328,7 @@ var gateRingQ8Q6KC16 = kernel.Variant{
 		return uint32(max(gateRingQ8Q6KC16SharedBytesLeast, gateRingQ8Q6KC16SharedBytesFixed+gateRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c16",
 	Threads:   544,
 	UnitElems: 32,
@@ -417,7 +417,7 @@ var gateRingQ8Q6KC8 = kernel.Variant{
 		return uint32(max(gateRingQ8Q6KC8SharedBytesLeast, gateRingQ8Q6KC8SharedBytesFixed+gateRingQ8Q6KC8SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c8",
 	Threads:   544,
 	UnitElems: 32,

@@ -61,7 +61,7 @@ var matvecRingQ8Q4KC112 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC112SharedBytesLeast, matvecRingQ8Q4KC112SharedBytesFixed+matvecRingQ8Q4KC112SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c112",
 	Threads:   928,
 	UnitElems: 32,
@@ -150,7 +150,7 @@ var matvecRingQ8Q4KC76 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC76SharedBytesLeast, matvecRingQ8Q4KC76SharedBytesFixed+matvecRingQ8Q4KC76SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c76",
 	Threads:   640,
 	UnitElems: 32,
@@ -239,7 +239,7 @@ var matvecRingQ8Q4KC56 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC56SharedBytesLeast, matvecRingQ8Q4KC56SharedBytesFixed+matvecRingQ8Q4KC56SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c56",
 	Threads:   480,
 	UnitElems: 32,
@@ -328,7 +328,7 @@ var matvecRingQ8Q4KC32 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC32SharedBytesLeast, matvecRingQ8Q4KC32SharedBytesFixed+matvecRingQ8Q4KC32SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c32",
 	Threads:   544,
 	UnitElems: 32,
@@ -417,7 +417,7 @@ var matvecRingQ8Q4KC20 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC20SharedBytesLeast, matvecRingQ8Q4KC20SharedBytesFixed+matvecRingQ8Q4KC20SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c20",
 	Threads:   512,
 	UnitElems: 32,
@@ -506,7 +506,7 @@ var matvecRingQ8Q4KC16 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC16SharedBytesLeast, matvecRingQ8Q4KC16SharedBytesFixed+matvecRingQ8Q4KC16SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c16",
 	Threads:   544,
 	UnitElems: 32,
@@ -595,7 +595,7 @@ var matvecRingQ8Q4KC8 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q4KC8SharedBytesLeast, matvecRingQ8Q4KC8SharedBytesFixed+matvecRingQ8Q4KC8SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q4_K_c8",
 	Threads:   544,
 	UnitElems: 32,

@@ -61,7 +61,7 @@ var matvecRingQ8Q6KC112 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC112SharedBytesLeast, matvecRingQ8Q6KC112SharedBytesFixed+matvecRingQ8Q6KC112SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c112",
 	Threads:   928,
 	UnitElems: 32,
@@ -150,7 +150,7 @@ var matvecRingQ8Q6KC76 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC76SharedBytesLeast, matvecRingQ8Q6KC76SharedBytesFixed+matvecRingQ8Q6KC76SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c76",
 	Threads:   640,
 	UnitElems: 32,
@@ -239,7 +239,7 @@ var matvecRingQ8Q6KC56 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC56SharedBytesLeast, matvecRingQ8Q6KC56SharedBytesFixed+matvecRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c56",
 	Threads:   480,
 	UnitElems: 32,
@@ -328,7 +328,7 @@ var matvecRingQ8Q6KC32 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC32SharedBytesLeast, matvecRingQ8Q6KC32SharedBytesFixed+matvecRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c32",
 	Threads:   544,
 	UnitElems: 32,
@@ -417,7 +417,7 @@ var matvecRingQ8Q6KC20 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC20SharedBytesLeast, matvecRingQ8Q6KC20SharedBytesFixed+matvecRingQ8Q6KC20SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c20",
 	Threads:   512,
 	UnitElems: 32,
@@ -506,7 +506,7 @@ var matvecRingQ8Q6KC16 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC16SharedBytesLeast, matvecRingQ8Q6KC16SharedBytesFixed+matvecRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c16",
 	Threads:   544,
 	UnitElems: 32,
@@ -595,7 +595,7 @@ var matvecRingQ8Q6KC8 = kernel.Variant{
 		return uint32(max(matvecRingQ8Q6KC8SharedBytesLeast, matvecRingQ8Q6KC8SharedBytesFixed+matvecRingQ8Q6KC8SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c8",
 	Threads:   544,
 	UnitElems: 32,

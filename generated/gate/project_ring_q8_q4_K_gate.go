@@ -61,7 +61,7 @@ var projectRingQ8Q4KC112 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC112SharedBytesLeast, projectRingQ8Q4KC112SharedBytesFixed+projectRingQ8Q4KC112SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c112",
 	Threads:   928,
 	UnitElems: 32,
@@ -150,7 +150,7 @@ var projectRingQ8Q4KC76 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC76SharedBytesLeast, projectRingQ8Q4KC76SharedBytesFixed+projectRingQ8Q4KC76SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c76",
 	Threads:   640,
 	UnitElems: 32,
@@ -239,7 +239,7 @@ var projectRingQ8Q4KC56 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC56SharedBytesLeast, projectRingQ8Q4KC56SharedBytesFixed+projectRingQ8Q4KC56SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c56",
 	Threads:   480,
 	UnitElems: 32,
@@ -328,7 +328,7 @@ var projectRingQ8Q4KC32 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC32SharedBytesLeast, projectRingQ8Q4KC32SharedBytesFixed+projectRingQ8Q4KC32SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c32",
 	Threads:   544,
 	UnitElems: 32,
@@ -417,7 +417,7 @@ var projectRingQ8Q4KC20 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC20SharedBytesLeast, projectRingQ8Q4KC20SharedBytesFixed+projectRingQ8Q4KC20SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c20",
 	Threads:   512,
 	UnitElems: 32,
@@ -506,7 +506,7 @@ var projectRingQ8Q4KC16 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC16SharedBytesLeast, projectRingQ8Q4KC16SharedBytesFixed+projectRingQ8Q4KC16SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c16",
 	Threads:   544,
 	UnitElems: 32,
@@ -595,7 +595,7 @@ var projectRingQ8Q4KC8 = kernel.Variant{
 		return uint32(max(projectRingQ8Q4KC8SharedBytesLeast, projectRingQ8Q4KC8SharedBytesFixed+projectRingQ8Q4KC8SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q4_K.cu",
-	Switch:    "",
+	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c8",
 	Threads:   544,
 	UnitElems: 32,
