@@ -14,6 +14,7 @@ import (
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/devicetest"
 	"github.com/minfer/minfer/runtime/device/emu"
 	"github.com/minfer/minfer/runtime/device/gpu"
 	"github.com/minfer/minfer/runtime/gguf"
@@ -210,7 +211,7 @@ func TestRoutesFollowTheArchitecture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := steps(t, "cpu", g, device.Q8, golden.Tokens, golden.Peer.Tokens[:3])
+		want := devicetest.Steps(t, "cpu", g, device.LoadOptions{}, golden.Tokens, golden.Peer.Tokens[:3])
 		for _, sm := range []int{80, 90} {
 			t.Run(fmt.Sprintf("%s/sm_%d", golden.Name, sm), func(t *testing.T) {
 				d := gpu.New("emu", func() (gpu.Driver, error) { return emu.Open(t.Context(), emu.Options{Arch: sm}) }, nil)
