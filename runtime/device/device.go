@@ -56,6 +56,7 @@ func ParseKVType(s string) (format.Type, error) {
 type LoadOptions struct {
 	Precision Precision // empty: Q8
 	Threads   int       // 0: one for each CPU that this process may use; for devices that have threads
+	Pin       bool      // each thread keeps to one CPU, where the system lets it: for machines that do nothing else
 	Eager     bool      // never record a step's launches to replay them; for devices that can
 	// Progress, if not nil, is called as weights become ready, with bytes; the last call has done == total.
 	Progress func(doneBytes, totalBytes int64)

@@ -42,6 +42,7 @@ type Options struct {
 	Device       string           // device.Open's name; empty: "cpu"
 	Context      int              // tokens of prompt and answer together; 0: what the model was trained for, at most DefaultContext
 	Threads      int              // 0: one for each CPU
+	Pin          bool             // each thread keeps to one CPU: for machines that do nothing else
 	Batch        int              // prompt tokens computed at a time; 0: the device's choice
 	KVType       string           // "f16" (also the empty string) or "f32"
 	Precision    device.Precision // device.Q8 (also the empty string) or device.F32
@@ -125,7 +126,7 @@ func OpenFile(ctx context.Context, f *gguf.File, o Options) (*Model, error) {
 			cancel()
 		}
 	}()
-	m.model, err = m.device.Load(ctx, m.graph, device.LoadOptions{Precision: o.Precision, Threads: o.Threads, Progress: o.Progress})
+	m.model, err = m.device.Load(ctx, m.graph, device.LoadOptions{Precision: o.Precision, Threads: o.Threads, Pin: o.Pin, Progress: o.Progress})
 	<-read
 	switch {
 	case refused != nil && err == nil:

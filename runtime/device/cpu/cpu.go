@@ -84,7 +84,11 @@ func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (devi
 		}
 		return nil, err
 	}
-	m.pool = newPool(threads, nil)
+	var pins []int
+	if o.Pin {
+		pins = allowedCPUs()
+	}
+	m.pool = newPool(threads, pins)
 	return m, nil
 }
 

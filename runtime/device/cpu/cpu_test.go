@@ -14,12 +14,28 @@ import (
 	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/devicetest"
 	"github.com/minfer/minfer/runtime/op"
 )
 
-func TestDevice(t *testing.T) { devicetest.Run(t, Device{}) }
+// TestDevice holds every level that this machine runs to the contract of devices; with -short the one in use.
+func TestDevice(t *testing.T) {
+	active, err := cpufeature.Active()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range cpufeature.Levels() {
+		if l != active && testing.Short() {
+			continue
+		}
+		t.Run(l.String(), func(t *testing.T) {
+			t.Setenv(cpufeature.Switch, l.String())
+			devicetest.Run(t, Device{})
+		})
+	}
+}
 
 // mutant is a cpu device whose products leave out the last activation block of a row, as a kernel does that covers too
 // little.

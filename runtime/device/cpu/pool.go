@@ -94,6 +94,22 @@ func newPool(threads int, pins []int) *pool {
 // threads is the number of workers, the caller included.
 func (p *pool) threads() int { return len(p.workers) + 1 }
 
+// enter ties the caller to its CPU for the tasks to come, up to leave, if workers are tied.
+func (p *pool) enter() {
+	if len(p.pins) > 0 {
+		runtime.LockOSThread()
+		pin(p.pins[0])
+	}
+}
+
+// leave gives the caller's thread back as it was.
+func (p *pool) leave() {
+	if len(p.pins) > 0 {
+		unpin(p.pins)
+		runtime.UnlockOSThread()
+	}
+}
+
 // run has the items of t computed, grain at a time; items near each other go to one worker together. It returns ctx's
 // error if ctx is done, perhaps with items left out.
 func (p *pool) run(ctx context.Context, t task, items, grain int) error {

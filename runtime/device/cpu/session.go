@@ -298,6 +298,8 @@ func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want)
 	if err := device.CheckForward(s.model.graph, tokens, s.len, s.opts.Context); err != nil {
 		return nil, err
 	}
+	s.model.pool.enter()
+	defer s.model.pool.leave()
 	before, vocab := s.len, s.model.graph.Vocab
 	s.rows = s.rows[:0]
 	if want == device.LogitsAll {
