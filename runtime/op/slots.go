@@ -9,7 +9,11 @@ type Slot struct {
 // Slots assigns a buffer to each Value: of[v] is the slot of Value v. A slot is free for another Value after the last
 // operation that reads its Value, so an operation never writes a buffer that it also reads. The logits keep theirs.
 // The graph must be valid.
-func (g *Graph) Slots() (slots []Slot, of []int) {
+func (g *Graph) Slots() (slots []Slot, of []int) { return g.SlotsHolding(nil) }
+
+// SlotsHolding is Slots where some Values are read later than the list says: until holds the index of the last operation at which
+// one is read, for a device that runs several operations as one, at the place of the last of them.
+func (g *Graph) SlotsHolding(until map[Value]int) (slots []Slot, of []int) {
 	last := make([]int, len(g.Values)) // index of the last operation that touches the Value
 	for i, o := range g.Ops {
 		for _, v := range o.Reads() {
@@ -18,6 +22,9 @@ func (g *Graph) Slots() (slots []Slot, of []int) {
 		if v, ok := o.Writes(); ok {
 			last[v] = max(last[v], i)
 		}
+	}
+	for v, i := range until {
+		last[v] = max(last[v], i)
 	}
 	last[g.Logits] = len(g.Ops)
 	of = make([]int, len(g.Values))

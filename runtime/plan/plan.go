@@ -46,6 +46,7 @@ const (
 	Sines                    // of Plan.Rotaries[Index], [context, pairs]
 	Cosines                  // the same
 	Partial                  // partial results of split attention
+	Arrivals                 // counters of blocks, zero between launches: one for each key/value head
 )
 
 // Arg is one argument of a launch: a pointer, or a number of its kernel's type.
@@ -64,10 +65,11 @@ type Launch struct {
 	Grid     [3]uint32
 	Shared   uint32 // dynamic bytes
 	Args     []Arg
-	Weight   *Placed // that it streams, or nil
-	Streamed int64   // bytes of weights that it reads
-	Content  int64   // those of them that carry content: without padding
-	Skipped  []Skip  // variants that the gate tried first
+	Weight   *Placed   // that it streams, or nil
+	Also     []*Placed // further weights that it streams
+	Streamed int64     // bytes of weights that it reads
+	Content  int64     // those of them that carry content: without padding
+	Skipped  []Skip    // variants that the gate tried first
 	// Dependent: the kernel waits for its predecessor itself, and may start before that one ends.
 	Dependent bool
 }
@@ -103,6 +105,7 @@ type Plan struct {
 
 	weight map[*op.Weight]int
 	rotary map[*op.Rotary]int
+	fused  map[int]*fusion // by operation: of one token
 }
 
 // prefillTokens is the number of tokens from which attention goes over the keys once for a tile of tokens.
@@ -138,6 +141,7 @@ func New(g *op.Graph, t Target, o Options) (*Plan, error) {
 		p.weight[w] = len(p.Weights)
 		p.Weights = append(p.Weights, placed)
 	}
+	p.fused = p.fuse()
 	// Both shapes of a step must have kernels before any weight is uploaded.
 	for _, tokens := range []int{1, prefillTokens} {
 		if _, err := p.Step(tokens, 1); err != nil {
@@ -280,6 +284,33 @@ func (p *Plan) choose(gates []*kernel.Entry, name string, q kernel.Query) (*kern
 		refused = errors.Join(refused, err)
 	}
 	return nil, q, nil, refused
+}
+
+// Slots assigns a buffer to each Value, as Graph.Slots does: good for a step of any number of tokens, fused or not.
+func (p *Plan) Slots() (slots []op.Slot, of []int) {
+	until := map[op.Value]int{}
+	hold := func(v op.Value, i int) { until[v] = max(until[v], i) }
+	for _, f := range p.fused {
+		for _, v := range f.reads {
+			hold(v, f.at())
+		}
+	}
+	// A step of one token reads what it would select in its place.
+	for k := len(p.Graph.Ops) - 1; k >= 0; k-- {
+		sel, ok := p.Graph.Ops[k].(op.Select)
+		if !ok {
+			continue
+		}
+		for i, x := range p.Graph.Ops {
+			for _, v := range x.Reads() {
+				if v == sel.Out {
+					hold(sel.In, i)
+				}
+			}
+		}
+		hold(sel.In, until[sel.Out])
+	}
+	return p.Graph.SlotsHolding(until)
 }
 
 // WeightBytes is the device memory of all weights.

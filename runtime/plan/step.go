@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 
-	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 )
@@ -11,13 +10,28 @@ import (
 // Step lists the launches that compute a number of tokens, of which the logits of wanted are wanted. Where the tokens stand in
 // the context is data: the same launches serve every position.
 func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
-	s := &step{Plan: p, tokens: tokens, wanted: wanted, codes: map[op.Value]bool{}}
-	for _, x := range p.Graph.Ops {
+	s := &step{Plan: p, tokens: tokens, wanted: wanted, codes: map[op.Value]bool{}, selected: map[op.Value]op.Value{}}
+	for i, x := range p.Graph.Ops {
 		if out, ok := x.Writes(); ok && s.rows(out) == 0 {
 			continue // it serves logits, and none are wanted
 		}
-		if err := s.add(x); err != nil {
+		f := p.fused[i]
+		var err error
+		switch {
+		case tokens != 1 || f == nil:
+			err = s.add(x)
+		case f.at() == i:
+			err = f.add(s)
+		}
+		if err != nil {
 			return nil, err
+		}
+	}
+	for i := range s.launches {
+		for k, a := range s.launches[i].Args {
+			if in, ok := s.selected[op.Value(a.Index)]; ok && (a.Ref == Value || a.Ref == Codes) {
+				s.launches[i].Args[k].Index = int(in)
+			}
 		}
 	}
 	return s.launches, nil
@@ -28,7 +42,8 @@ type step struct {
 	*Plan
 	tokens, wanted int
 	launches       []Launch
-	codes          map[op.Value]bool // Values whose 8-bit codes are there
+	codes          map[op.Value]bool     // Values whose 8-bit codes are there
+	selected       map[op.Value]op.Value // Values whose one row is that of another
 }
 
 func (s *step) rows(v op.Value) int {
@@ -123,15 +138,18 @@ func (s *step) add(x op.Op) error {
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("add", "", ""), "add", kernel.Query{Cols: int64(n)}, nil,
 			map[string]Arg{"a": value(x.A), "b": value(x.B), "out": value(x.Out), "cols": integer(n)})
 	case op.Select:
+		if s.tokens == 1 && s.wanted == 1 { // the only row
+			in := x.In
+			if from, ok := s.selected[in]; ok {
+				in = from
+			}
+			s.selected[x.Out] = in
+			return nil
+		}
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("select", "", ""), "select", kernel.Query{Rows: int64(s.wanted), Cols: int64(s.width(x.In))}, nil,
 			map[string]Arg{"x": value(x.In), "index": ref(Wanted, 0), "out": value(x.Out), "cols": integer(s.width(x.In))})
 	}
 	return fmt.Errorf("no kernel computes %T", x)
-}
-
-func (s *step) kvFormat() string {
-	info, _ := format.Lookup(s.Options.KVType)
-	return info.Name
 }
 
 // count notes the bytes that the last launch reads of n rows of a weight.
@@ -193,4 +211,15 @@ func (p *Plan) PartialBytes() int64 {
 		}
 	}
 	return most
+}
+
+// ArrivalBytes is the memory of the counters that blocks announce themselves with; it must be zero at first.
+func (p *Plan) ArrivalBytes() int {
+	most := 1
+	for _, x := range p.Graph.Ops {
+		if a, ok := x.(op.Attend); ok {
+			most = max(most, a.KVHeads)
+		}
+	}
+	return 4 * most
 }

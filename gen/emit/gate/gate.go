@@ -436,7 +436,7 @@ func placement(f *model.Format, p place.Placement) []jen.Code {
 	}
 	return append(fields, jen.Id("Moves").Op(":").Index().Qual(kernelPath, "Move").ValuesFunc(func(v *jen.Group) {
 		for _, m := range p.Moves(f) {
-			v.Values(jen.Lit(m.From), jen.Lit(m.To), jen.Lit(m.Bits), jen.Lit(m.Count))
+			v.Values(jen.Id("From").Op(":").Lit(m.From), jen.Id("To").Op(":").Lit(m.To), jen.Id("Bits").Op(":").Lit(m.Bits), jen.Id("Count").Op(":").Lit(m.Count))
 		}
 	}))
 }

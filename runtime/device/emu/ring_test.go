@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,9 +213,17 @@ func TestRoutesFollowTheArchitecture(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := devicetest.Steps(t, "cpu", g, device.LoadOptions{}, golden.Tokens, golden.Peer.Tokens[:3])
-		for _, sm := range []int{80, 90} {
-			t.Run(fmt.Sprintf("%s/sm_%d", golden.Name, sm), func(t *testing.T) {
-				d := gpu.New("emu", func() (gpu.Driver, error) { return emu.Open(t.Context(), emu.Options{Arch: sm}) }, nil)
+		for _, c := range []struct {
+			sm   int
+			off  kernel.Switches
+			want []string // families among the routes
+		}{
+			{80, nil, nil},
+			{90, nil, []string{"project-ring-q8", "gate-ring-q8"}},
+			{90, kernel.Switches{"MINFER_FUSE": true}, []string{"matvec-ring-q8"}},
+		} {
+			t.Run(fmt.Sprintf("%s/sm_%d/%v", golden.Name, c.sm, c.want), func(t *testing.T) {
+				d := gpu.New("emu", func() (gpu.Driver, error) { return emu.Open(t.Context(), emu.Options{Arch: c.sm}) }, c.off)
 				m, err := d.Load(t.Context(), g, device.LoadOptions{})
 				if errors.Is(err, emu.ErrNoCompiler) {
 					t.Skip(err)
@@ -223,14 +232,15 @@ func TestRoutesFollowTheArchitecture(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer m.Close()
-				rings := 0
+				families := map[string]bool{}
 				for _, r := range m.Routes() {
-					if strings.HasPrefix(r.Kernel, "matvec-ring-") {
-						rings++
-					}
+					family, _, _ := strings.Cut(r.Kernel, "/")
+					families[family] = true
 				}
-				if (rings > 0) != (sm >= 90) {
-					t.Errorf("%d matrices of %d are streamed", rings, len(m.Routes()))
+				for _, f := range []string{"matvec-ring-q8", "project-ring-q8", "gate-ring-q8"} {
+					if families[f] != slices.Contains(c.want, f) {
+						t.Errorf("routes through %v, want %v", families, c.want)
+					}
 				}
 				s, err := m.NewSession(device.SessionOptions{Context: 64})
 				if err != nil {

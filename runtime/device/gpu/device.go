@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/minfer/minfer/generated/cpu"
@@ -91,7 +90,6 @@ func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_
 	if !o.Eager && os.Getenv(NoGraph) != "1" {
 		m.grapher, _ = driver.(Grapher)
 	}
-	m.slots, m.slotOf = g.Slots()
 	return m, m.upload(ctx, p, o.Progress)
 }
 
@@ -105,8 +103,6 @@ type model struct {
 	precision device.Precision
 	plans     map[format.Type]*plan.Plan // by type of the cache
 	weights   []Pointer                  // by Plan.Weights, alike in all plans
-	slots     []op.Slot
-	slotOf    []int
 	closed    bool
 }
 
@@ -279,11 +275,13 @@ func (m *model) Routes() []device.Route {
 	}
 	var routes []device.Route
 	for _, l := range launches {
-		if l.Weight == nil || !strings.HasPrefix(l.Variant.Family, "mat") {
+		if l.Weight == nil || l.Variant.Family == "embed" {
 			continue
 		}
-		w := l.Weight.Weight
-		routes = append(routes, device.Route{Weight: w.Name, Format: w.TypeName(), Rows: w.Rows, Cols: w.Cols, Kernel: l.Variant.String(), Class: l.Variant.Class, Why: l.Why()})
+		for _, placed := range append([]*plan.Placed{l.Weight}, l.Also...) {
+			w := placed.Weight
+			routes = append(routes, device.Route{Weight: w.Name, Format: w.TypeName(), Rows: w.Rows, Cols: w.Cols, Kernel: l.Variant.String(), Class: l.Variant.Class, Why: l.Why()})
+		}
 	}
 	return routes
 }

@@ -21,7 +21,9 @@ type session struct {
 	opts  device.SessionOptions
 	len   int
 
-	slots        []Pointer // by slot of the model
+	layout       []op.Slot // of the plan
+	slotOf       []int     // by Value
+	slots        []Pointer // by slot of the layout
 	codes        []Pointer // by slot: 8-bit activations of its Value
 	keys, values []Pointer // by layer
 	sines        []Pointer // by Plan.Rotaries
@@ -30,6 +32,7 @@ type session struct {
 	positions    Pointer
 	wanted       Pointer
 	partial      Pointer
+	arrivals     Pointer
 	wantedRows   int // rows that per-wanted slots hold
 	owned        []Pointer
 
@@ -77,8 +80,10 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 	}
 	s.ids, s.positions, s.wanted = s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch))
 	s.partial = s.alloc(&err, p.PartialBytes())
-	s.slots, s.codes = make([]Pointer, len(m.slots)), make([]Pointer, len(m.slots))
-	for i, slot := range m.slots {
+	s.arrivals = s.uploaded(&err, make([]byte, p.ArrivalBytes()))
+	s.layout, s.slotOf = p.Slots()
+	s.slots, s.codes = make([]Pointer, len(s.layout)), make([]Pointer, len(s.layout))
+	for i, slot := range s.layout {
 		if slot.Rows == op.PerToken {
 			s.slot(&err, i, o.Batch)
 		}
@@ -113,7 +118,7 @@ func (s *session) uploaded(err *error, data []byte) Pointer {
 
 // slot allocates a slot for rows rows, with room for their 8-bit codes.
 func (s *session) slot(err *error, i, rows int) {
-	width := int64(s.model.slots[i].Width)
+	width := int64(s.layout[i].Width)
 	s.slots[i] = s.alloc(err, int64(rows)*width*4)
 	blocks := (width + cpu.ActivationBlockElems - 1) / cpu.ActivationBlockElems
 	s.codes[i] = s.alloc(err, int64(rows)*blocks*cpu.ActivationBlockBytes)
@@ -124,7 +129,7 @@ func (s *session) want(err *error, n int) {
 	if n <= s.wantedRows {
 		return
 	}
-	for i, slot := range s.model.slots {
+	for i, slot := range s.layout {
 		if slot.Rows == op.PerWanted {
 			s.slot(err, i, n)
 		}
@@ -185,9 +190,9 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 	case plan.Weight:
 		return PointerArg(s.model.weights[a.Index])
 	case plan.Value:
-		return PointerArg(s.slots[s.model.slotOf[a.Index]])
+		return PointerArg(s.slots[s.slotOf[a.Index]])
 	case plan.Codes:
-		return PointerArg(s.codes[s.model.slotOf[a.Index]])
+		return PointerArg(s.codes[s.slotOf[a.Index]])
 	case plan.Keys:
 		return PointerArg(s.keys[a.Index])
 	case plan.Values:
@@ -204,6 +209,8 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 		return PointerArg(s.cosines[a.Index])
 	case plan.Partial:
 		return PointerArg(s.partial)
+	case plan.Arrivals:
+		return PointerArg(s.arrivals)
 	}
 	panic(fmt.Sprintf("BUG: reference of kind %d", a.Ref))
 }
@@ -281,7 +288,7 @@ func (s *session) step(chunk, wanted []int32) error {
 		s.raw = make([]byte, 4*n)
 	}
 	s.raw = s.raw[:4*n]
-	if err := d.Download(s.raw, s.slots[s.model.slotOf[s.model.graph.Logits]]); err != nil {
+	if err := d.Download(s.raw, s.slots[s.slotOf[s.model.graph.Logits]]); err != nil {
 		return err
 	}
 	for i := range n {

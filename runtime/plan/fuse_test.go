@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/arch/archtest"
+	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/op"
+)
+
+// graphs of small models, by architecture: rounding their weights takes long.
+var graphs = map[string]*op.Graph{}
+
+func graph(t *testing.T, name string) *op.Graph {
+	t.Helper()
+	if g := graphs[name]; g != nil {
+		return g
+	}
+	m := archtest.Small(name)
+	m.Layers, m.Embd, m.FF, m.Heads, m.KV, m.HD, m.Quantize = 2, 256, 512, 4, 2, 64, format.Q4K
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	graphs[name] = g
+	return g
+}
+
+func small(t *testing.T, name string, target Target, o Options) *Plan {
+	t.Helper()
+	o.Precision, o.KVType = device.Q8, format.F16
+	p, err := New(graph(t, name), target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func families(t *testing.T, p *Plan, tokens int) (names []string) {
+	t.Helper()
+	launches, err := p.Step(tokens, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range launches {
+		names = append(names, l.Variant.Family)
+	}
+	return names
+}
+
+// A decode step on Hopper is five launches a layer, whatever surrounds its products; the switch brings single operations back.
+func TestChain(t *testing.T) {
+	layer := "project-ring-q8 attend-step project-ring-q8 gate-ring-q8 project-ring-q8 "
+	want := "embed " + strings.Repeat(layer, 2) + "project-ring-q8"
+	for _, name := range []string{"llama", "qwen2", "qwen3"} {
+		if have := strings.Join(families(t, small(t, name, hopper, Options{}), 1), " "); have != want {
+			t.Errorf("%s: %s\nwant %s", name, have, want)
+		}
+		single := strings.Join(families(t, small(t, name, hopper, Options{Off: kernel.Switches{"MINFER_FUSE": true}}), 1), " ")
+		if strings.Contains(single, "project") || strings.Contains(single, "step") || !strings.Contains(single, "matvec-ring-q8") {
+			t.Errorf("%s with MINFER_FUSE=0: %s", name, single)
+		}
+		if many := strings.Join(families(t, small(t, name, hopper, Options{}), 8), " "); strings.Contains(many, "project") {
+			t.Errorf("%s: 8 tokens: %s", name, many)
+		}
+	}
+}
+
+// What a launch reads is in its slot when it comes, fused or not: slots are written and read as the launches go.
+func TestSlotsHoldWhatIsRead(t *testing.T) {
+	for _, name := range []string{"llama", "qwen2", "qwen3"} {
+		for _, target := range []Target{ampere, hopper} {
+			p := small(t, name, target, Options{})
+			slots, of := p.Slots()
+			for _, tokens := range []int{1, 3, 8} {
+				launches, err := p.Step(tokens, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				holds, codes := make([]op.Value, len(slots)), make([]op.Value, len(slots))
+				for i := range holds {
+					holds[i], codes[i] = -1, -1
+				}
+				for _, l := range launches {
+					where := fmt.Sprintf("%s sm_%d, %d tokens: %s by %s", name, target.Arch, tokens, l.Name, l.Variant)
+					written := map[int]bool{}
+					for k, a := range l.Args {
+						if a.Ref != Value && a.Ref != Codes {
+							continue
+						}
+						v, slot := op.Value(a.Index), of[a.Index]
+						at := holds
+						if a.Ref == Codes {
+							at = codes
+						}
+						if l.Variant.Args[k].Out {
+							written[slot] = written[slot] || a.Ref == Value
+							continue
+						}
+						if at[slot] != v {
+							t.Fatalf("%s reads value %d, its slot holds %d", where, v, at[slot])
+						}
+					}
+					for k, a := range l.Args {
+						if a.Ref == Value && !l.Variant.Args[k].Out && written[of[a.Index]] {
+							t.Fatalf("%s reads and writes slot %d", where, of[a.Index])
+						}
+					}
+					for k, a := range l.Args {
+						if !l.Variant.Args[k].Out {
+							continue
+						}
+						if a.Ref == Value {
+							holds[of[a.Index]] = op.Value(a.Index)
+						} else if a.Ref == Codes {
+							codes[of[a.Index]] = op.Value(a.Index)
+						}
+					}
+				}
+				if holds[of[p.Graph.Logits]] != p.Graph.Logits {
+					t.Errorf("%s: the slot of the logits holds %d", name, holds[of[p.Graph.Logits]])
+				}
+			}
+		}
+	}
+}
+
+// Without what a fusion reads later than the list says, slots would be given away too early: the test above sees it.
+func TestFusionsHoldTheirOperands(t *testing.T) {
+	p := small(t, "qwen2", hopper, Options{})
+	plain, of := p.Graph.Slots()
+	_, held := p.Slots()
+	same := true
+	for i := range of {
+		same = same && of[i] == held[i]
+	}
+	if same {
+		t.Errorf("fusions hold nothing longer, in %d slots", len(plain))
+	}
+}
