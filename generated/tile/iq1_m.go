@@ -30,8 +30,8 @@ func packIQ1M(dst []byte, row int, src []byte, w []int8, weights func([]int8, []
 		for i, x := range w {
 			w[i] = wordsIQ1M[uint8(x)]
 		}
-		putPlane(y[256:], row, w, 2, 0)
-		putPlane(y[2304:], row, w, 1, 2)
+		putPlane(y[256+4*row:], w, 2, 0)
+		putPlane(y[2304+4*row:], w, 1, 2)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16(uint32(b[49])>>4|(uint32(b[51])>>4)<<4|(uint32(b[53])>>4)<<8|(uint32(b[55])>>4)<<12))
 		ls0 := uint32(b[48]) & 0x7
 		ls1 := uint32(b[48]) >> 3 & 0x7

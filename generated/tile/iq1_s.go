@@ -29,8 +29,8 @@ func packIQ1S(dst []byte, row int, src []byte, w []int8, weights func([]int8, []
 		for i, x := range w {
 			w[i] = wordsIQ1S[uint8(x)]
 		}
-		putPlane(y[192:], row, w, 2, 0)
-		putPlane(y[2240:], row, w, 1, 2)
+		putPlane(y[192+4*row:], w, 2, 0)
+		putPlane(y[2240+4*row:], w, 1, 2)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		ls0 := uint32(b[35]) >> 4 & 0x7
 		ls1 := uint32(b[37]) >> 4 & 0x7

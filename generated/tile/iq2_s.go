@@ -28,8 +28,8 @@ func packIQ2S(dst []byte, row int, src []byte, w []int8, weights func([]int8, []
 		for i, x := range w {
 			w[i] = wordsIQ2S[uint8(x)]
 		}
-		putPlane(y[320:], row, w, 2, 0)
-		putPlane(y[2368:], row, w, 1, 2)
+		putPlane(y[320+4*row:], w, 2, 0)
+		putPlane(y[2368+4*row:], w, 1, 2)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		ls0 := uint32(b[74]) & 0xf
 		ls1 := uint32(b[74]) >> 4

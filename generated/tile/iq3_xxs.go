@@ -26,7 +26,7 @@ func packIQ3XXS(dst []byte, row int, src []byte, w []int8, weights func([]int8, 
 		for i, x := range w {
 			w[i] = wordsIQ3XXS[uint8(x)]
 		}
-		putPlane(y[192:], row, w, 4, 0)
+		putPlane(y[192+4*row:], w, 4, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		ls0 := uint32(b[69]) >> 4
 		ls1 := uint32(b[73]) >> 4

@@ -28,7 +28,7 @@ func packIQ4XS(dst []byte, row int, src []byte, w []int8, weights func([]int8, [
 		for i, x := range w {
 			w[i] = wordsIQ4XS[uint8(x)]
 		}
-		putPlane(y[256:], row, w, 4, 0)
+		putPlane(y[256+4*row:], w, 4, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		ls0 := uint32(b[4])&0xf | (uint32(b[2])&0x3)<<4
 		ls1 := uint32(b[4])>>4 | (uint32(b[2])>>2&0x3)<<4

@@ -298,7 +298,91 @@ func init() {
 		{Level: cpufeature.AVX512VNNI, Tokens: 4, run: avx512vnniTQ2_0x4},
 		{Level: cpufeature.AVX512VNNI, Tokens: 16, run: avx512vnniTQ2_0x16},
 	}
+	plain[plainKey{format.BF16, cpufeature.AVX2}] = []PlainKernel{
+		{Level: cpufeature.AVX2, Rows: 2, Tokens: 2, run: avx2BF16x2x2},
+		{Level: cpufeature.AVX2, Rows: 4, Tokens: 1, run: avx2BF16x4x1},
+		{Level: cpufeature.AVX2, Rows: 1, Tokens: 1, run: avx2BF16x1x1},
+	}
+	plain[plainKey{format.BF16, cpufeature.AVX512}] = []PlainKernel{
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 4, run: avx512BF16x4x4},
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 1, run: avx512BF16x4x1},
+		{Level: cpufeature.AVX512, Rows: 1, Tokens: 1, run: avx512BF16x1x1},
+	}
+	plain[plainKey{format.F16, cpufeature.AVX2}] = []PlainKernel{
+		{Level: cpufeature.AVX2, Rows: 2, Tokens: 2, run: avx2F16x2x2},
+		{Level: cpufeature.AVX2, Rows: 4, Tokens: 1, run: avx2F16x4x1},
+		{Level: cpufeature.AVX2, Rows: 1, Tokens: 1, run: avx2F16x1x1},
+	}
+	plain[plainKey{format.F16, cpufeature.AVX512}] = []PlainKernel{
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 4, run: avx512F16x4x4},
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 1, run: avx512F16x4x1},
+		{Level: cpufeature.AVX512, Rows: 1, Tokens: 1, run: avx512F16x1x1},
+	}
+	plain[plainKey{format.F32, cpufeature.AVX2}] = []PlainKernel{
+		{Level: cpufeature.AVX2, Rows: 2, Tokens: 2, run: avx2F32x2x2},
+		{Level: cpufeature.AVX2, Rows: 4, Tokens: 1, run: avx2F32x4x1},
+		{Level: cpufeature.AVX2, Rows: 1, Tokens: 1, run: avx2F32x1x1},
+	}
+	plain[plainKey{format.F32, cpufeature.AVX512}] = []PlainKernel{
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 4, run: avx512F32x4x4},
+		{Level: cpufeature.AVX512, Rows: 4, Tokens: 1, run: avx512F32x4x1},
+		{Level: cpufeature.AVX512, Rows: 1, Tokens: 1, run: avx512F32x1x1},
+	}
 }
+
+//go:noescape
+func avx2BF16x2x2(a *PlainArgs)
+
+//go:noescape
+func avx2BF16x4x1(a *PlainArgs)
+
+//go:noescape
+func avx2BF16x1x1(a *PlainArgs)
+
+//go:noescape
+func avx512BF16x4x4(a *PlainArgs)
+
+//go:noescape
+func avx512BF16x4x1(a *PlainArgs)
+
+//go:noescape
+func avx512BF16x1x1(a *PlainArgs)
+
+//go:noescape
+func avx2F16x2x2(a *PlainArgs)
+
+//go:noescape
+func avx2F16x4x1(a *PlainArgs)
+
+//go:noescape
+func avx2F16x1x1(a *PlainArgs)
+
+//go:noescape
+func avx512F16x4x4(a *PlainArgs)
+
+//go:noescape
+func avx512F16x4x1(a *PlainArgs)
+
+//go:noescape
+func avx512F16x1x1(a *PlainArgs)
+
+//go:noescape
+func avx2F32x2x2(a *PlainArgs)
+
+//go:noescape
+func avx2F32x4x1(a *PlainArgs)
+
+//go:noescape
+func avx2F32x1x1(a *PlainArgs)
+
+//go:noescape
+func avx512F32x4x4(a *PlainArgs)
+
+//go:noescape
+func avx512F32x4x1(a *PlainArgs)
+
+//go:noescape
+func avx512F32x1x1(a *PlainArgs)
 
 //go:noescape
 func avx2IQ1Mx1(a *Args)

@@ -25,7 +25,7 @@ func packMXFP4(dst []byte, row int, src []byte, w []int8, weights func([]int8, [
 		for i, x := range w {
 			w[i] = wordsMXFP4[uint8(x)]
 		}
-		putPlane(y[64:], row, w, 4, 0)
+		putPlane(y[64+4*row:], w, 4, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16(math.Float32bits(float32(math.Ldexp(0.5, int(uint32(b[0]))-127)))>>16))
 	}
 }

@@ -23,7 +23,7 @@ func packQ2K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 	for ; len(src) > 0; dst, src = dst[2688:], src[84:] {
 		b, y := (*[84]byte)(src), (*[2688]byte)(dst)
 		weights(w, b[:])
-		putPlane(y[640:], row, w, 2, 0)
+		putPlane(y[640+4*row:], w, 2, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[80]) | uint32(b[81])<<8)))
 		binary.LittleEndian.PutUint16(y[64+2*row:], uint16((uint32(b[82]) | uint32(b[83])<<8)))
 		sc0 := uint32(b[0]) & 0xf

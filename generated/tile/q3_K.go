@@ -26,8 +26,8 @@ func packQ3K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 		for i := range w {
 			w[i] += 4
 		}
-		putPlane(y[448:], row, w, 2, 0)
-		putPlane(y[2496:], row, w, 1, 2)
+		putPlane(y[448+4*row:], w, 2, 0)
+		putPlane(y[2496+4*row:], w, 1, 2)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[108]) | uint32(b[109])<<8)))
 		sc0 := uint32(b[96])&0xf | (uint32(b[104])&0x3)<<4
 		sc1 := uint32(b[97])&0xf | (uint32(b[105])&0x3)<<4

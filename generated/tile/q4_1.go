@@ -20,7 +20,7 @@ func packQ4_1(dst []byte, row int, src []byte, w []int8, weights func([]int8, []
 	for ; len(src) > 0; dst, src = dst[640:], src[20:] {
 		b, y := (*[20]byte)(src), (*[640]byte)(dst)
 		weights(w, b[:])
-		putPlane(y[128:], row, w, 4, 0)
+		putPlane(y[128+4*row:], w, 4, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		binary.LittleEndian.PutUint16(y[64+2*row:], uint16((uint32(b[2]) | uint32(b[3])<<8)))
 	}

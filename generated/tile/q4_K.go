@@ -25,7 +25,7 @@ func packQ4K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 	for ; len(src) > 0; dst, src = dst[4608:], src[144:] {
 		b, y := (*[144]byte)(src), (*[4608]byte)(dst)
 		weights(w, b[:])
-		putPlane(y[512:], row, w, 4, 0)
+		putPlane(y[512+4*row:], w, 4, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		binary.LittleEndian.PutUint16(y[64+2*row:], uint16((uint32(b[2]) | uint32(b[3])<<8)))
 		sc0 := uint32(b[4])&0xf | (uint32(b[4])>>4&0x3)<<4

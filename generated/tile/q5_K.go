@@ -27,8 +27,8 @@ func packQ5K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 	for ; len(src) > 0; dst, src = dst[5632:], src[176:] {
 		b, y := (*[176]byte)(src), (*[5632]byte)(dst)
 		weights(w, b[:])
-		putPlane(y[512:], row, w, 4, 0)
-		putPlane(y[4608:], row, w, 1, 4)
+		putPlane(y[512+4*row:], w, 4, 0)
+		putPlane(y[4608+4*row:], w, 1, 4)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 		binary.LittleEndian.PutUint16(y[64+2*row:], uint16((uint32(b[2]) | uint32(b[3])<<8)))
 		sc0 := uint32(b[4])&0xf | (uint32(b[4])>>4&0x3)<<4

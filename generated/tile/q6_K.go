@@ -25,8 +25,8 @@ func packQ6K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 		for i := range w {
 			w[i] += 32
 		}
-		putPlane(y[576:], row, w, 4, 0)
-		putPlane(y[4672:], row, w, 2, 4)
+		putPlane(y[576+4*row:], w, 4, 0)
+		putPlane(y[4672+4*row:], w, 2, 4)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[208]) | uint32(b[209])<<8)))
 		sc0 := uint32(b[192])
 		y[64+row] = byte(sc0)

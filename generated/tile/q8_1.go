@@ -21,7 +21,7 @@ func packQ8_1(dst []byte, row int, src []byte, w []int8, weights func([]int8, []
 		for i := range w {
 			w[i] += -128
 		}
-		putPlane(y[64:], row, w, 8, 0)
+		putPlane(y[64+4*row:], w, 8, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[0]) | uint32(b[1])<<8)))
 	}
 }

@@ -21,7 +21,7 @@ func packQ8K(dst []byte, row int, src []byte, w []int8, weights func([]int8, []b
 		for i := range w {
 			w[i] += -128
 		}
-		putPlane(y[128:], row, w, 8, 0)
+		putPlane(y[128+4*row:], w, 8, 0)
 		binary.LittleEndian.PutUint32(y[0+4*row:], (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24))
 	}
 }

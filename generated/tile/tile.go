@@ -138,6 +138,43 @@ func PutPanel(panel []byte, tokens, token int, row []byte) {
 	}
 }
 
+// PlainArgs are the arguments of a kernel for plain numbers: y[t,r] = sum over k of w[r,k] * x[t,k].
+type PlainArgs struct {
+	W       unsafe.Pointer // rows as a file has them
+	X       unsafe.Pointer // f32
+	Y       unsafe.Pointer // f32
+	WStride int            // bytes from one row to the next
+	XStride int            // bytes from one token's activations to the next
+	YStride int            // bytes from one token's sums to the next
+	Steps   int            // of PlainStep elements, at least one
+}
+
+// PlainStep is the number of elements that plain kernels take at a time; the sum of the others is added to theirs.
+const PlainStep = 16
+
+// PlainKernel multiplies some rows with some tokens.
+type PlainKernel struct {
+	Level        cpufeature.Level // without 8-bit dot products
+	Rows, Tokens int
+	run          func(*PlainArgs)
+}
+
+// Run computes. It checks nothing.
+func (k *PlainKernel) Run(a *PlainArgs) { k.run(a) }
+
+// PlainFor is the plain kernels of a format at a level, those of most rows and tokens first; the last takes one of each. None
+// where a format or a level has none.
+func PlainFor(t format.Type, l cpufeature.Level) []PlainKernel {
+	return plain[plainKey{t, l.Vector()}]
+}
+
+type plainKey struct {
+	format.Type
+	cpufeature.Level
+}
+
+var plain = map[plainKey][]PlainKernel{}
+
 func init() {
 	for t, f := range formats {
 		k, _ := cpu.For(t)
@@ -145,21 +182,44 @@ func init() {
 	}
 }
 
-// putPlane writes bits of the words of a row's block: lane i of a unit, its bits shifted by i/bits*bits, into vector i%bits.
-func putPlane(dst []byte, row int, words []int8, bits, pos int) {
-	mask := uint32(1<<bits-1) * 0x01010101
-	for u := 0; u*UnitElems < len(words); u++ {
-		var lanes [UnitElems / 4]uint32
-		for i := range lanes {
-			w := words[u*UnitElems+4*i:][:4]
-			lanes[i] = (uint32(uint8(w[0])) | uint32(uint8(w[1]))<<8 | uint32(uint8(w[2]))<<16 | uint32(uint8(w[3]))<<24) >> pos & mask
+// putPlane writes bits of the words of a row's block, a byte each: lane i of a unit, its bits shifted by i/bits*bits, into
+// vector i%bits. dst is the row's place in the first vector. A uint64 holds two lanes.
+func putPlane(dst []byte, words []int8, bits, pos int) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+	mask := uint64(1<<bits-1) * 0x0101010101010101
+	const vector = 128 // bytes
+	last := (bits - 1) * vector
+	for len(w) >= UnitElems {
+		x0 := binary.LittleEndian.Uint64(w) >> pos & mask
+		x1 := binary.LittleEndian.Uint64(w[8:]) >> pos & mask
+		x2 := binary.LittleEndian.Uint64(w[16:]) >> pos & mask
+		x3 := binary.LittleEndian.Uint64(w[24:]) >> pos & mask
+		w = w[UnitElems:]
+		_ = dst[last+3]
+		switch bits {
+		case 8:
+			putLanes(dst, x0)
+			putLanes(dst[2*vector:], x1)
+			putLanes(dst[4*vector:], x2)
+			putLanes(dst[6*vector:], x3)
+		case 4:
+			putLanes(dst, x0|x2<<4)
+			putLanes(dst[2*vector:], x1|x3<<4)
+		case 2:
+			putLanes(dst, x0|x1<<2|x2<<4|x3<<6)
+		case 1:
+			x0 |= x1<<2 | x2<<4 | x3<<6
+			binary.LittleEndian.PutUint32(dst, uint32(x0)|uint32(x0>>32)<<1)
 		}
-		for i := range bits {
-			var v uint32
-			for s := 0; s < 8; s += bits {
-				v |= lanes[s+i] << s
-			}
-			binary.LittleEndian.PutUint32(dst[((u*bits+i)*Rows+row)*4:], v)
+		if len(w) > 0 {
+			dst = dst[bits*vector:]
 		}
 	}
+}
+
+// putLanes writes two lanes into neighbouring vectors.
+func putLanes(dst []byte, x uint64) {
+	_ = dst[128+3]
+	binary.LittleEndian.PutUint32(dst, uint32(x))
+	binary.LittleEndian.PutUint32(dst[128:], uint32(x>>32))
 }

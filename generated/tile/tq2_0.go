@@ -21,7 +21,7 @@ func packTQ2_0(dst []byte, row int, src []byte, w []int8, weights func([]int8, [
 		for i := range w {
 			w[i] += 1
 		}
-		putPlane(y[64:], row, w, 2, 0)
+		putPlane(y[64+4*row:], w, 2, 0)
 		binary.LittleEndian.PutUint16(y[0+2*row:], uint16((uint32(b[64]) | uint32(b[65])<<8)))
 	}
 }

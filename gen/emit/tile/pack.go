@@ -42,7 +42,7 @@ func packSource(t *tile.Tile) string {
 		printf("for i := range w {\nw[i] += %d\n}\n", int8(t.Zero))
 	}
 	for _, p := range t.Word {
-		printf("putPlane(y[%d:], row, w, %d, %d)\n", p.Field.AtBytes, p.Bits, p.Pos)
+		printf("putPlane(y[%d+%d*row:], w, %d, %d)\n", p.Field.AtBytes, t.LaneElems, p.Bits, p.Pos)
 	}
 	seg := t.Source.Segs[0]
 	for _, n := range t.Numbers {

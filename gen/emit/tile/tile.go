@@ -37,8 +37,19 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 		return err
 	}
 	var tiles []*tile.Tile
+	var plain []*model.Format
 	scratch := 0
 	for _, f := range c.Formats {
+		if _, ok := plainNumber(f); ok {
+			plain = append(plain, f)
+			for _, l := range plainLevels() {
+				text, err := plainKernels(f, l)
+				if err != nil {
+					return nil, err
+				}
+				files = append(files, emit.File{Path: fmt.Sprintf("tile/%s_%s_amd64.s", f.Name, l.name), Data: text})
+			}
+		}
 		if !f.InFile() || f.Plain() {
 			continue
 		}
@@ -62,7 +73,7 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	if err := add("tile/tile.go", commonSource(tiles, scratch)); err != nil {
 		return nil, err
 	}
-	return files, add("tile/kernels_amd64.go", stubsSource(tiles))
+	return files, add("tile/kernels_amd64.go", stubsSource(tiles, plain))
 }
 
 // kernels writes the file of a format and a level.
@@ -97,7 +108,7 @@ func constraints() (buildtags.Constraints, error) {
 }
 
 // stubsSource declares the assembly functions and lists them.
-func stubsSource(tiles []*tile.Tile) string {
+func stubsSource(tiles []*tile.Tile, plain []*model.Format) string {
 	var b strings.Builder
 	b.WriteString(emit.Marker("specs/formats"))
 	fmt.Fprintf(&b, "\n//go:build %s\n\npackage tile\n\n", constraint)
@@ -113,7 +124,8 @@ func stubsSource(tiles []*tile.Tile) string {
 		}
 		b.WriteString("}\n")
 	}
-	b.WriteString("}\n")
+	list, stubs := plainStubs(plain)
+	b.WriteString(list + "}\n" + stubs)
 	for _, t := range tiles {
 		for _, l := range levels {
 			for _, n := range l.tokens {
@@ -211,6 +223,7 @@ func (f *Format) Pack(dst []byte, r int, src []byte, w []int8) {
 	}
 	b.WriteString("}\n")
 	b.WriteString(panelSource())
+	b.WriteString(plainSource())
 	fmt.Fprintf(&b, `
 func init() {
 	for t, f := range formats {
@@ -219,24 +232,47 @@ func init() {
 	}
 }
 
-// putPlane writes bits of the words of a row's block: lane i of a unit, its bits shifted by i/bits*bits, into vector i%%bits.
-func putPlane(dst []byte, row int, words []int8, bits, pos int) {
-	mask := uint32(1<<bits-1) * 0x01010101
-	for u := 0; u*UnitElems < len(words); u++ {
-		var lanes [UnitElems / %[1]d]uint32
-		for i := range lanes {
-			w := words[u*UnitElems+%[1]d*i:][:%[1]d]
-			lanes[i] = (uint32(uint8(w[0])) | uint32(uint8(w[1]))<<8 | uint32(uint8(w[2]))<<16 | uint32(uint8(w[3]))<<24) >> pos & mask
+// putPlane writes bits of the words of a row's block, a byte each: lane i of a unit, its bits shifted by i/bits*bits, into
+// vector i%%bits. dst is the row's place in the first vector. A uint64 holds two lanes.
+func putPlane(dst []byte, words []int8, bits, pos int) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+	mask := uint64(1<<bits-1) * 0x0101010101010101
+	const vector = %[2]d // bytes
+	last := (bits - 1) * vector
+	for len(w) >= UnitElems {
+		x0 := binary.LittleEndian.Uint64(w) >> pos & mask
+		x1 := binary.LittleEndian.Uint64(w[8:]) >> pos & mask
+		x2 := binary.LittleEndian.Uint64(w[16:]) >> pos & mask
+		x3 := binary.LittleEndian.Uint64(w[24:]) >> pos & mask
+		w = w[UnitElems:]
+		_ = dst[last+3]
+		switch bits {
+		case 8:
+			putLanes(dst, x0)
+			putLanes(dst[2*vector:], x1)
+			putLanes(dst[4*vector:], x2)
+			putLanes(dst[6*vector:], x3)
+		case 4:
+			putLanes(dst, x0|x2<<4)
+			putLanes(dst[2*vector:], x1|x3<<4)
+		case 2:
+			putLanes(dst, x0|x1<<2|x2<<4|x3<<6)
+		case 1:
+			x0 |= x1<<2 | x2<<4 | x3<<6
+			binary.LittleEndian.PutUint32(dst, uint32(x0)|uint32(x0>>32)<<1)
 		}
-		for i := range bits {
-			var v uint32
-			for s := 0; s < 8; s += bits {
-				v |= lanes[s+i] << s
-			}
-			binary.LittleEndian.PutUint32(dst[((u*bits+i)*Rows+row)*%[1]d:], v)
+		if len(w) > 0 {
+			dst = dst[bits*vector:]
 		}
 	}
 }
-`, rows32.LaneElems)
+
+// putLanes writes two lanes into neighbouring vectors.
+func putLanes(dst []byte, x uint64) {
+	_ = dst[%[2]d+3]
+	binary.LittleEndian.PutUint32(dst, uint32(x))
+	binary.LittleEndian.PutUint32(dst[%[2]d:], uint32(x>>32))
+}
+`, rows32.LaneElems, rows32.Rows*rows32.LaneElems)
 	return b.String()
 }

@@ -163,6 +163,7 @@ type matrix struct {
 	dequantize func(dst []float32, src []byte)
 	dotQ8      func(w, x []byte) float32 // nil in class f32
 	tiles      *tiles                    // nil where the file's rows are multiplied as they are
+	plain      []tile.PlainKernel        // of plain numbers; none where there is no vector code
 }
 
 func (m *matrix) row(r int) []byte { return m.Data[r*m.rowBytes:][:m.rowBytes:m.rowBytes] }
@@ -195,6 +196,8 @@ func (m *model) prepare(o op.Op, precision device.Precision) error {
 			m.route(k, "tile-q8-"+m.level.String(), device.Q8, fmt.Sprintf("rows lie in tiles of %d; activations are rounded to 8 bits, once for each input", tile.Rows))
 		case k.dotQ8 != nil:
 			m.route(k, "dot-q8", device.Q8, "activations are rounded to 8 bits, once for each input")
+		case len(k.plain) > 0:
+			m.route(k, "plain-f32-"+m.level.Vector().String(), device.F32, "the weight is plain numbers: f32 activations, at either precision")
 		case k.Type == format.F32:
 			m.route(k, "dot-f32", device.F32, "the weight is f32")
 		case precision == device.Q8:
@@ -222,7 +225,7 @@ func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error
 	}
 	known := m.matrices[w]
 	if known == nil {
-		known = &matrix{Weight: w, rowBytes: w.RowBytes(), dequantize: k.Dequantize}
+		known = &matrix{Weight: w, rowBytes: w.RowBytes(), dequantize: k.Dequantize, plain: tile.PlainFor(w.Type, m.level)}
 		m.matrices[w] = known
 	}
 	if precision == device.Q8 && k.DotQ8 != nil {

@@ -95,6 +95,9 @@ type tileWork struct {
 	scratch []byte
 	sums    []byte    // of the tokens of a panel and the rows of a tile, where not all rows are of the matrix
 	zeros   []float32 // the bias of a tile where there is none
+
+	plain    tile.PlainArgs
+	products [plainMost][plainMost]float32 // of a plain kernel, by token and row
 }
 
 // mostTokens is at least the tokens of any panel.
@@ -197,20 +200,30 @@ const unpackedRows = 4
 
 // runF32 computes rows lo to hi-1 of a part from the input as it is.
 func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
-	if p.matrix.Type == format.F32 {
-		for m := lo; m < hi; m++ {
-			w := p.matrix.row(m)
+	m := p.matrix
+	if len(m.plain) > 0 {
+		st.runPlain(p, worker, m.plain, m.Data[lo*m.rowBytes:hi*m.rowBytes], m.rowBytes, lo, hi)
+		return
+	}
+	if m.Type == format.F32 {
+		for r := lo; r < hi; r++ {
+			w := m.row(r)
 			for t := range st.tokens {
-				st.put(p, m, t, dotF32(w, st.s.row(st.in, t)))
+				st.put(p, r, t, dotF32(w, st.s.row(st.in, t)))
 			}
 		}
 		return
 	}
-	unpacked := st.s.scratch[worker].unpacked
+	unpacked, unpackedKernels := st.s.scratch[worker].unpacked, tile.PlainFor(format.F32, st.s.model.level)
 	for ; lo < hi; lo += unpackedRows {
 		n := min(unpackedRows, hi-lo)
 		for i := range n {
-			p.matrix.dequantize(unpacked[i*st.inWidth:][:st.inWidth], p.matrix.row(lo+i))
+			m.dequantize(unpacked[i*st.inWidth:][:st.inWidth], m.row(lo+i))
+		}
+		if len(unpackedKernels) > 0 {
+			bytes := unsafe.Slice((*byte)(unsafe.Pointer(&unpacked[0])), 4*n*st.inWidth)
+			st.runPlain(p, worker, unpackedKernels, bytes, 4*st.inWidth, lo, lo+n)
+			continue
 		}
 		for t := range st.tokens {
 			x := st.s.row(st.in, t)
@@ -219,6 +232,65 @@ func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
 			}
 		}
 	}
+}
+
+// runPlain computes rows lo to hi-1 of a part whose numbers lie in w, rowBytes from row to row, as kernels read them.
+func (st *matmulStep) runPlain(p *matPart, worker int, kernels []tile.PlainKernel, w []byte, rowBytes, lo, hi int) {
+	work := &st.s.tileWork[worker]
+	whole := st.inWidth / tile.PlainStep * tile.PlainStep
+	rest := (st.inWidth - whole) * rowBytes / st.inWidth // bytes of a row that kernels leave over
+	work.plain = tile.PlainArgs{WStride: rowBytes, XStride: 4 * st.inWidth, Y: unsafe.Pointer(&work.products), YStride: 4 * plainMost, Steps: whole / tile.PlainStep}
+	for t := 0; t < st.tokens; {
+		k := 0
+		for kernels[k].Tokens > st.tokens-t {
+			k++
+		}
+		tokens := kernels[k].Tokens
+		for r := lo; r < hi; {
+			// The last rows one by one, with each of the tokens.
+			kernel, each := &kernels[k], tokens
+			if r+kernel.Rows > hi {
+				kernel, each = &kernels[len(kernels)-1], 1
+			}
+			for first := t; first < t+tokens; first += each {
+				work.plain.W, work.plain.X = unsafe.Pointer(&w[(r-lo)*rowBytes]), unsafe.Pointer(&st.s.row(st.in, first)[0])
+				if whole > 0 {
+					kernel.Run(&work.plain)
+				} else {
+					work.products = [plainMost][plainMost]float32{}
+				}
+				for j := range each {
+					for i := range kernel.Rows {
+						y := work.products[j][i]
+						if rest > 0 {
+							row := w[(r+i-lo)*rowBytes:][:rowBytes]
+							y += st.rest(p, row[rowBytes-rest:], st.s.row(st.in, first+j)[whole:])
+						}
+						st.put(p, r+i, first+j, y)
+					}
+				}
+			}
+			r += kernel.Rows
+		}
+		t += tokens
+	}
+}
+
+// plainMost is at least the rows and the tokens of any plain kernel.
+const plainMost = 4
+
+// rest is the product of the last few elements of a row. w is plain numbers: the part's own, or f32.
+func (st *matmulStep) rest(p *matPart, w []byte, x []float32) (sum float32) {
+	var row [tile.PlainStep]float32
+	if len(p.matrix.plain) > 0 {
+		p.matrix.dequantize(row[:len(x)], w)
+	} else {
+		copy(row[:], unsafe.Slice((*float32)(unsafe.Pointer(&w[0])), len(x)))
+	}
+	for i, v := range x {
+		sum += row[i] * v
+	}
+	return sum
 }
 
 // put stores one element of the result, with its bias.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/cpufeature"
+	"github.com/minfer/minfer/runtime/device/cpu/vec"
 )
 
 func blocks(info format.Info, n int, r *rand.Rand) []byte {
@@ -123,34 +127,82 @@ func fine(y []float32) bool {
 	return true
 }
 
+// BenchmarkTile multiplies out of memory for one token, out of the cache for more. It counts the time that the thread has been
+// given, so that a busy machine shows in caches and memory alone.
 func BenchmarkTile(b *testing.B) {
-	for _, name := range []string{"q4_K", "q6_K", "q8_0", "q4_0", "iq2_xs"} {
-		info, _ := format.ByName(name)
-		f, _ := tile.For(info.Type)
-		for _, kk := range f.Kernels {
-			b.Run(fmt.Sprintf("%s/%s/%d", name, kk.Level, kk.Tokens), func(b *testing.B) {
-				cols := 1536
-				nb := cols / info.BlockElems
-				n := 1
-				if kk.Tokens == 1 {
-					n = 1 << 28 / (nb * f.BlockBytes)
+	for _, info := range format.All() {
+		f, ok := tile.For(info.Type)
+		if !ok {
+			continue
+		}
+		for i := range f.Kernels {
+			k := &f.Kernels[i]
+			if !slices.Contains(cpufeature.Levels(), k.Level) {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/%s/%d", f.Name, k.Level, k.Tokens), func(b *testing.B) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				const cols = 1536
+				blocks, n := cols/info.BlockElems, 4
+				if k.Tokens == 1 {
+					n = 1 << 28 / (blocks * f.BlockBytes)
 				}
-				tl := aligned(n * nb * f.BlockBytes)
-				panel := aligned(cols / 32 * tile.PanelBytes(kk.Tokens))
-				bias := make([]float32, tile.Rows)
-				y := make([]float32, tile.Rows*n*kk.Tokens)
-				scratch := aligned(tile.ScratchBytes)
-				for i := range tl {
-					tl[i] = byte(i * 7)
+				w := aligned(n * blocks * f.BlockBytes)
+				for i := range w {
+					w[i] = byte(i*7) & 0x3f
 				}
-				b.SetBytes(int64(len(tl)))
+				x := aligned(cols / tile.UnitElems * tile.PanelBytes(k.Tokens))
+				bias, scratch := make([]float32, tile.Rows), aligned(tile.ScratchBytes)
+				y := make([]float32, tile.Rows*n*k.Tokens)
+				run := func() {
+					a := tile.Args{W: unsafe.Pointer(&w[0]), X: unsafe.Pointer(&x[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
+						Scratch: unsafe.Pointer(&scratch[0]), Tiles: n, Blocks: blocks, YStride: 4 * tile.Rows * n}
+					k.Run(&a)
+				}
+				run()
+				before := threadTime(b)
 				for b.Loop() {
-					a := tile.Args{W: unsafe.Pointer(&tl[0]), X: unsafe.Pointer(&panel[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
-						Scratch: unsafe.Pointer(&scratch[0]), Tiles: n, Blocks: nb, YStride: 4 * tile.Rows * n}
-					kk.Run(&a)
+					run()
 				}
-				b.ReportMetric(float64(b.N)*float64(n*tile.Rows*cols*kk.Tokens)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+				ns := float64(threadTime(b)-before) / float64(b.N)
+				b.ReportMetric(float64(len(w))/ns, "GB/s")
+				b.ReportMetric(float64(n*tile.Rows*cols*k.Tokens)/ns, "GMAC/s")
+				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// BenchmarkRead reads memory that no cache holds and does next to nothing else, with one thread and with two: what tile kernels of
+// one token are held against.
+func BenchmarkRead(b *testing.B) {
+	for threads := 1; threads <= runtime.GOMAXPROCS(0); threads *= 2 {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			data, err := allocate(1 << 29)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer release(data)
+			for i := 0; i < len(data); i += 4096 {
+				data[i] = 1
+			}
+			read := vec.For(cpufeature.Best())
+			words := unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), 1<<27)
+			b.SetBytes(1 << 29)
+			for b.Loop() {
+				var wg sync.WaitGroup
+				for i := range threads {
+					wg.Go(func() {
+						share := words[len(words)/threads*i:][:len(words)/threads]
+						for len(share) > 0 {
+							read.Finite(share[:1<<16])
+							share = share[1<<16:]
+						}
+					})
+				}
+				wg.Wait()
+			}
+		})
 	}
 }

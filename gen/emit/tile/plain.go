@@ -1,0 +1,267 @@
+package tile
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/gotypes"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
+
+	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/model"
+)
+
+// A plain kernel multiplies rows of plain numbers, as a file has them, with f32 activations: rows times tokens at once,
+// each product of two rows in sumLanes sums of its own that are added at the end, lanes that differ in 8, 4, 2 and 1 in turn.
+// So it has the same bits in every plain kernel, whatever the level and the number of rows and tokens.
+type plainKernel struct {
+	*asm
+	as           model.Number
+	rows, tokens int
+}
+
+// sumLanes is the sums of a product.
+const sumLanes = 16
+
+// plainShapes is the numbers of rows and tokens of a level's kernels.
+func plainShapes(l *level) [][2]int {
+	if l.bits == 512 {
+		return [][2]int{{4, 4}, {4, 1}, {1, 1}}
+	}
+	return [][2]int{{2, 2}, {4, 1}, {1, 1}}
+}
+
+// plainLevels are the levels with different plain kernels: 8-bit dot products do not matter to them.
+func plainLevels() (ls []*level) {
+	for _, l := range levels {
+		if l.dot == pairs {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// plainNumber is what a plain format's elements read as, where kernels know it.
+func plainNumber(f *model.Format) (model.Number, bool) {
+	if !f.Plain() || !f.InFile() || len(f.Segs[0].Value.Weight) != 1 {
+		return "", false
+	}
+	c := f.Segs[0].Value.Weight[0]
+	switch c.As {
+	case model.F16, model.BF16, model.F32:
+		return c.As, c.Mul == 1 && c.Add == 0 && c.Bits == 8*f.Bytes
+	}
+	return "", false
+}
+
+func plainName(l *level, format string, rows, tokens int) string {
+	return fmt.Sprintf("%s%sx%dx%d", l.name, format, rows, tokens)
+}
+
+// plainKernels writes the file of a plain format and a level.
+func plainKernels(f *model.Format, l *level) ([]byte, error) {
+	as, _ := plainNumber(f)
+	a := &asm{level: l, file: ir.NewFile(), at: map[string]int{}}
+	var err error
+	if a.file.Constraints, err = constraints(); err != nil {
+		return nil, err
+	}
+	a.file.Includes = []string{"textflag.h"}
+	for _, s := range plainShapes(l) {
+		k := &plainKernel{asm: a, as: as, rows: s[0], tokens: s[1]}
+		k.write(plainName(l, emit.GoName(f.Name), s[0], s[1]))
+	}
+	text, err := printer.NewGoAsm(printer.Config{Name: "avo", Pkg: "tile"}).Print(a.file)
+	if err != nil {
+		return nil, err
+	}
+	_, text, _ = bytes.Cut(text, []byte("\n"))
+	return append([]byte(emit.Marker(f.Spec)), text...), nil
+}
+
+// parts is the registers that the sums of a product take.
+func (k *plainKernel) parts() int { return sumLanes / k.lanes() }
+
+func (k *plainKernel) sum(row, token, part int) vec {
+	return vec((row*k.tokens+token)*k.parts() + part)
+}
+
+var plainArgs = struct{ w, x, y, wStride, xStride, yStride, steps int }{0, 8, 16, 24, 32, 40, 48}
+
+func (k *plainKernel) write(name string) {
+	k.fn = ir.NewFunction(name)
+	k.fn.Attributes = attr.NOSPLIT
+	sig, err := gotypes.ParseSignature("func(a *byte)")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	k.fn.SetSignature(sig)
+	k.file.AddSection(k.fn)
+	sums := k.rows * k.tokens * k.parts()
+	weights := vec(sums) // a register for each row
+	x := weights + vec(k.rows)
+	if int(x) >= k.registers() {
+		panic("BUG: out of vector registers in " + name)
+	}
+
+	k.op("MOVQ", operand.NewParamAddr("a", 0), rArgs)
+	rows := []reg.Register{reg.RSI, reg.R8, reg.R9, reg.R10}[:k.rows]
+	tokens := []reg.Register{reg.R11, reg.R12, reg.R13, reg.R14}[:k.tokens]
+	k.pointers(rows, plainArgs.w, plainArgs.wStride)
+	k.pointers(tokens, plainArgs.x, plainArgs.xStride)
+	k.op("MOVQ", mem(rArgs, plainArgs.steps), reg.RCX)
+	k.op("XORL", reg.EAX, reg.EAX) // element
+	for i := range sums {
+		k.zero(vec(i))
+	}
+	loop := k.loop("step")
+	for p := range k.parts() {
+		for r, ptr := range rows {
+			at := indexed(ptr, reg.RAX, k.elemBytes(), p*k.lanes()*k.elemBytes())
+			w := weights + vec(r)
+			switch k.as {
+			case model.F16:
+				k.op("VCVTPH2PS", at, w)
+			case model.BF16:
+				k.op("VPMOVZXWD", at, w)
+				k.op("VPSLLD", 16, w, w)
+			default:
+				k.op("VMOVUPS", at, w)
+			}
+		}
+		for t, ptr := range tokens {
+			at := indexed(ptr, reg.RAX, 4, p*k.bytes())
+			if k.rows > 1 {
+				k.op("VMOVUPS", at, x)
+			}
+			for r := range rows {
+				if k.rows > 1 {
+					k.op("VFMADD231PS", x, weights+vec(r), k.sum(r, t, p))
+				} else {
+					k.op("VFMADD231PS", at, weights, k.sum(r, t, p))
+				}
+			}
+		}
+	}
+	k.op("ADDQ", sumLanes, reg.RAX)
+	k.op("DECQ", reg.RCX)
+	k.op("JNZ", loop)
+	k.op("MOVQ", mem(rArgs, plainArgs.y), reg.RSI)
+	k.op("MOVQ", mem(rArgs, plainArgs.yStride), reg.RCX)
+	for t := range k.tokens {
+		for r := range k.rows {
+			k.fold(r, t, x)
+			k.op("VMOVSS", xmm(k.sum(r, t, 0)), mem(reg.RSI, 4*r))
+		}
+		if t < k.tokens-1 {
+			k.op("ADDQ", reg.RCX, reg.RSI)
+		}
+	}
+	k.op("VZEROUPPER")
+	k.op("RET")
+}
+
+func (k *plainKernel) elemBytes() int {
+	if k.as == model.F32 {
+		return 4
+	}
+	return 2
+}
+
+// pointers loads a pointer and adds a stride from one register to the next.
+func (k *plainKernel) pointers(to []reg.Register, base, stride int) {
+	for i, r := range to {
+		if i == 0 {
+			k.op("MOVQ", mem(rArgs, base), r)
+			continue
+		}
+		k.op("MOVQ", to[i-1], r)
+		k.op("ADDQ", mem(rArgs, stride), r)
+	}
+}
+
+func xmm(v vec) operand.Op { return reg.Vector.Lookup(reg.Index(v), reg.S128) }
+func ymm(v vec) operand.Op { return reg.Vector.Lookup(reg.Index(v), reg.S256) }
+
+// fold adds the lanes of a product into the lowest one.
+func (k *plainKernel) fold(r, t int, x vec) {
+	s := k.sum(r, t, 0)
+	if k.bits == 512 {
+		k.op("VEXTRACTF64X4", 1, s, ymm(x))
+		k.op("VADDPS", ymm(x), ymm(s), ymm(s))
+		k.op("VEXTRACTF32X4", 1, ymm(s), xmm(x))
+	} else {
+		k.op("VADDPS", k.sum(r, t, 1), s, s)
+		k.op("VEXTRACTF128", 1, s, xmm(x))
+	}
+	k.op("VADDPS", xmm(x), xmm(s), xmm(s))
+	k.op("VPERMILPS", 0b1110, xmm(s), xmm(x))
+	k.op("VADDPS", xmm(x), xmm(s), xmm(s))
+	k.op("VPERMILPS", 0b01, xmm(s), xmm(x))
+	k.op("VADDPS", xmm(x), xmm(s), xmm(s))
+}
+
+// plainSource is the Go that lists the plain kernels.
+func plainSource() string {
+	return fmt.Sprintf(`
+// PlainArgs are the arguments of a kernel for plain numbers: y[t,r] = sum over k of w[r,k] * x[t,k].
+type PlainArgs struct {
+	W       unsafe.Pointer // rows as a file has them
+	X       unsafe.Pointer // f32
+	Y       unsafe.Pointer // f32
+	WStride int            // bytes from one row to the next
+	XStride int            // bytes from one token's activations to the next
+	YStride int            // bytes from one token's sums to the next
+	Steps   int            // of PlainStep elements, at least one
+}
+
+// PlainStep is the number of elements that plain kernels take at a time; the sum of the others is added to theirs.
+const PlainStep = %d
+
+// PlainKernel multiplies some rows with some tokens.
+type PlainKernel struct {
+	Level        cpufeature.Level // without 8-bit dot products
+	Rows, Tokens int
+	run          func(*PlainArgs)
+}
+
+// Run computes. It checks nothing.
+func (k *PlainKernel) Run(a *PlainArgs) { k.run(a) }
+
+// PlainFor is the plain kernels of a format at a level, those of most rows and tokens first; the last takes one of each. None
+// where a format or a level has none.
+func PlainFor(t format.Type, l cpufeature.Level) []PlainKernel {
+	return plain[plainKey{t, l.Vector()}]
+}
+
+type plainKey struct {
+	format.Type
+	cpufeature.Level
+}
+
+var plain = map[plainKey][]PlainKernel{}
+`, sumLanes)
+}
+
+// plainStubs declares the assembly functions and lists them.
+func plainStubs(formats []*model.Format) (list, stubs string) {
+	var l, s strings.Builder
+	for _, f := range formats {
+		name := emit.GoName(f.Name)
+		for _, level := range plainLevels() {
+			fmt.Fprintf(&l, "plain[plainKey{format.%s, cpufeature.%s}] = []PlainKernel{\n", name, strings.ToUpper(level.name))
+			for _, n := range plainShapes(level) {
+				fn := plainName(level, name, n[0], n[1])
+				fmt.Fprintf(&l, "{Level: cpufeature.%s, Rows: %d, Tokens: %d, run: %s},\n", strings.ToUpper(level.name), n[0], n[1], fn)
+				fmt.Fprintf(&s, "\n//go:noescape\nfunc %s(a *PlainArgs)\n", fn)
+			}
+			l.WriteString("}\n")
+		}
+	}
+	return l.String(), s.String()
+}
