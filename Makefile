@@ -2,7 +2,7 @@
 
 FUZZTIME ?= 1m
 
-.PHONY: check generated fmt vet test cross generate regenerate golden fuzz bench
+.PHONY: check generated fmt vet test cross generate regenerate golden fuzz bench kernels check-kernels gpu check-gpu
 
 check: generated fmt vet test cross
 
@@ -50,3 +50,19 @@ fuzz:
 bench:
 	go run ./cmd/minfer-run bench
 	go test -run '^$$' -bench . ./runtime/... ./generated/...
+
+# What the repository commits of the compiled kernels: PTX, and the table of registers and spills. Needs nvcc 11.8 (docs/kernels.md).
+kernels:
+	go run ./cmd/minfer-ptx
+
+check-kernels:
+	.ci/nvcc
+
+# minfer-run with GPUs. Needs a CUDA toolkit's headers; CUDA_HOME names it.
+gpu:
+	env=$$(runtime/device/cuda/env.sh) && eval "$$env" && go build -tags cuda -o bin/minfer-run ./cmd/minfer-run
+
+# The tests that need a GPU; they skip, and say why, where there is none.
+check-gpu:
+	env=$$(runtime/device/cuda/env.sh) && eval "$$env" && go vet -tags cuda ./... && \
+		go test -tags cuda -count=1 -timeout 60m ./runtime/device/cuda/...

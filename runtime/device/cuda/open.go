@@ -59,7 +59,7 @@ func load() (ptx.Release, error) {
 	case errors.As(err, &none):
 		return ptx.Release{}, fmt.Errorf("%w: there is none (%s): install the NVIDIA driver", code.ErrDriver, none.Reason)
 	case errors.Is(err, libcuda.NoDevice):
-		return ptx.Release{}, fmt.Errorf("%w: the driver sees no NVIDIA GPU (%w)", code.ErrDevice, err)
+		return ptx.Release{}, fmt.Errorf("%w: the driver sees none (%w)", code.ErrDevice, err)
 	case err != nil:
 		return ptx.Release{}, fmt.Errorf("%w: it does not start: %w", code.ErrDriver, err)
 	}

@@ -16,8 +16,8 @@ import (
 // ErrDriver: there is no CUDA driver, or it is too old.
 var ErrDriver = errors.New("CUDA driver")
 
-// ErrDevice: there is no such GPU, or the kernels have no code for it.
-var ErrDevice = errors.New("no such GPU")
+// ErrDevice: there is no such GPU, or there is no code for it.
+var ErrDevice = errors.New("no usable GPU")
 
 // Machine is a GPU and its driver, as far as the choice of code depends on them.
 type Machine struct {
