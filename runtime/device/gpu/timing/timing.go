@@ -1,0 +1,252 @@
+// Package timing times single kernels: how fast each variant of a family streams a matrix that is in no cache.
+package timing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/gate"
+	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/kernel"
+)
+
+// Options say how it is timed; the zero value is good for a GPU.
+type Options struct {
+	PoolBytes int64 // of copies of the matrix that launches rotate over: beyond what any cache holds
+	Launches  int   // at most, in one recording
+	Replays   int   // of the recording; the median counts
+}
+
+// Case is one matrix product of one token.
+type Case struct {
+	Name       string // "7B gate"
+	Family     string // "matvec-ring-q8"
+	Format     string
+	Rows, Cols int64 // of one matrix; families of pairs take two
+}
+
+// Rate is the time of one variant.
+type Rate struct {
+	Case      Case
+	Variant   *kernel.Variant
+	Bytes     int64 // streamed by a launch
+	Micros    float64
+	Dependent bool // launches may overlap
+	Err       error
+}
+
+// GBs is the rate in 10^9 bytes a second.
+func (r Rate) GBs() float64 { return float64(r.Bytes) / r.Micros * 1e-3 }
+
+func (r Rate) String() string {
+	if r.Err != nil {
+		return fmt.Sprintf("%-12s %-34s %v", r.Case.Name, r.Case.Family+"/"+r.Case.Format, r.Err)
+	}
+	how := "one by one"
+	if r.Dependent {
+		how = "overlapping"
+	}
+	return fmt.Sprintf("%-12s %-34s %-11s %8.2f us %6.0f GB/s", r.Case.Name, r.Variant, how, r.Micros, r.GBs())
+}
+
+// Shapes are the products of a decode step of Qwen2.5 7B and 14B, of the families that take them.
+func Shapes() (cases []Case) {
+	for _, m := range []struct {
+		name                   string
+		embd, ff, qkv, rounded int64
+	}{{"7B", 3584, 18944, 4608, 152064}, {"14B", 5120, 13824, 7168, 152064}} {
+		for _, f := range []string{"q4_K", "q6_K"} {
+			for _, family := range []string{"matvec-q8", "matvec-ring-q8", "project-ring-q8"} {
+				cases = append(cases, Case{m.name + " down", family, f, m.embd, m.ff})
+				if f == "q6_K" {
+					cases = append(cases, Case{m.name + " head", family, f, m.rounded, m.embd})
+					continue
+				}
+				cases = append(cases, Case{m.name + " qkv", family, f, m.qkv, m.embd}, Case{m.name + " o", family, f, m.embd, m.embd},
+					Case{m.name + " gate+up", family, f, 2 * m.ff, m.embd})
+			}
+		}
+		cases = append(cases, Case{m.name + " gate+up", "gate-ring-q8", "q4_K", m.ff, m.embd})
+	}
+	return cases
+}
+
+// layouts are tried in this order: the first that some variant reads is timed.
+var layouts = []kernel.Layout{"lanes", "planes", "padded", "file"}
+
+// Time times the variant that the case's gate chooses, launches one by one and, where its body allows it, overlapping.
+func Time(d gpu.Driver, c Case, o Options) []Rate {
+	fail := func(err error) []Rate { return []Rate{{Case: c, Err: err}} }
+	i := slices.IndexFunc(gate.All, func(e *kernel.Entry) bool { return e.Family == c.Family && e.Format == c.Format })
+	if i < 0 {
+		return fail(fmt.Errorf("no family %s has format %s", c.Family, c.Format))
+	}
+	info := d.Info()
+	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: 1, Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
+	var v *kernel.Variant
+	var err error
+	for _, l := range layouts {
+		q.Weights = l
+		if v, err = gate.All[i].Pick(&q); v != nil {
+			break
+		}
+	}
+	if v == nil {
+		return fail(err)
+	}
+	if err := gpu.LoadVariants(d, []*kernel.Variant{v}); err != nil {
+		return fail(err)
+	}
+	b := bench{driver: d, variant: v, query: q, options: o}
+	defer b.free()
+	if err := b.prepare(c); err != nil {
+		return fail(err)
+	}
+	var rates []Rate
+	for _, dependent := range []bool{false, true} {
+		if dependent && !v.Awaits {
+			continue
+		}
+		micros, err := b.time(dependent)
+		rates = append(rates, Rate{Case: c, Variant: v, Bytes: b.bytes, Micros: micros, Dependent: dependent, Err: err})
+	}
+	return rates
+}
+
+// bench is one variant on its memory.
+type bench struct {
+	driver  gpu.Driver
+	variant *kernel.Variant
+	query   kernel.Query
+	options Options
+	bytes   int64         // of weights that a launch streams
+	pool    gpu.Pointer   // copies of them
+	copies  int64         // in the pool
+	stride  int64         // from one copy to the next
+	half    int64         // from a matrix to the one that it is paired with, in a copy
+	scratch gpu.Pointer   // activations and outputs
+	owned   []gpu.Pointer // to free
+}
+
+func (b *bench) alloc(bytes int64) (p gpu.Pointer, err error) {
+	if p, err = b.driver.Alloc(bytes); err == nil {
+		b.owned = append(b.owned, p)
+	}
+	return p, err
+}
+
+func (b *bench) free() {
+	for _, p := range b.owned {
+		b.driver.Free(p)
+	}
+}
+
+// takes reports whether the kernel has an argument.
+func (b *bench) takes(name string) bool {
+	return slices.ContainsFunc(b.variant.Args, func(a kernel.Arg) bool { return a.Name == name })
+}
+
+func (b *bench) prepare(c Case) (err error) {
+	info, _ := format.ByName(c.Format)
+	place := gate.Placements[c.Format][b.variant.Weights]
+	matrix := c.Rows * int64(place.RowBytes(int(c.Cols)/info.BlockElems))
+	b.bytes, b.half = matrix, (matrix+255)/256*256
+	b.stride = b.half
+	if b.takes("w_up") {
+		b.bytes, b.stride = 2*matrix, 2*b.half
+	}
+	b.copies = max(1, b.options.PoolBytes/b.stride)
+	if b.pool, err = b.alloc(b.copies * b.stride); err != nil {
+		return err
+	}
+	// What the codes are makes no difference in time; they must be no denormals.
+	chunk := make([]byte, min(b.copies*b.stride, 16<<20))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range chunk {
+		chunk[i] = byte(r.Uint32())
+	}
+	for at := int64(0); at < b.copies*b.stride; at += int64(len(chunk)) {
+		n := min(int64(len(chunk)), b.copies*b.stride-at)
+		if err := b.driver.Upload(b.pool+gpu.Pointer(at), chunk[:n]); err != nil {
+			return err
+		}
+	}
+	if b.scratch, err = b.alloc(8 * (c.Rows + c.Cols)); err != nil {
+		return err
+	}
+	return b.driver.Fill(b.scratch, 0, 8*(c.Rows+c.Cols))
+}
+
+// launch is the launch on copy i.
+func (b *bench) launch(i int64, dependent bool) gpu.Launch {
+	q, v := &b.query, b.variant
+	l := gpu.Launch{Kernel: v.Symbol, Grid: v.Grid(q), Block: [3]uint32{v.Threads, 1, 1}, SharedBytes: v.Shared(q), Dependent: dependent}
+	w := b.pool + gpu.Pointer(i%b.copies*b.stride)
+	for _, a := range v.Args {
+		switch a.Name {
+		case "w", "w0":
+			l.Args = append(l.Args, gpu.PointerArg(w))
+		case "w_up":
+			l.Args = append(l.Args, gpu.PointerArg(w+gpu.Pointer(b.half)))
+		case "x", "norm":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
+		case "y", "y0":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(8*q.Cols)))
+		case "rows", "rows0":
+			l.Args = append(l.Args, gpu.I32(int32(q.Rows)))
+		case "cols":
+			l.Args = append(l.Args, gpu.I32(int32(q.Cols)))
+		case "y_stride":
+			l.Args = append(l.Args, gpu.I64(q.Rows))
+		case "eps":
+			l.Args = append(l.Args, gpu.F32(1e-6))
+		case "rows1", "rows2":
+			l.Args = append(l.Args, gpu.I32(0))
+		default:
+			l.Args = append(l.Args, gpu.PointerArg(0))
+		}
+	}
+	return l
+}
+
+// time is the median over the replays of the time of a launch, in microseconds.
+func (b *bench) time(dependent bool) (float64, error) {
+	n := max(8, min(int64(b.options.Launches), b.copies))
+	record := func() error {
+		for i := range n {
+			if err := b.driver.Launch(b.launch(i, dependent && i > 0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	run := record
+	if g, ok := b.driver.(gpu.Grapher); ok {
+		graph, err := g.Capture(record)
+		if err != nil {
+			return 0, err
+		}
+		defer graph.Close()
+		run = graph.Replay
+	}
+	var all []float64
+	for range 1 + max(1, b.options.Replays) {
+		if err := b.driver.Sync(); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		if err := run(); err != nil {
+			return 0, err
+		}
+		if err := b.driver.Sync(); err != nil {
+			return 0, err
+		}
+		all = append(all, float64(time.Since(start).Nanoseconds())/1e3/float64(n))
+	}
+	all = all[1:] // the first warms up
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
