@@ -12,6 +12,7 @@ import (
 	"github.com/minfer/minfer/runtime/bench"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cuda"
+	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
 // root is the command tree.
@@ -153,7 +154,7 @@ func (a *app) listSwitches() error {
 
 // checkSwitches warns of variables that look like switches and are none, or whose value means nothing.
 func (a *app) checkSwitches() {
-	known := map[string]bool{"MINFER_CACHE": true}
+	known := map[string]bool{"MINFER_CACHE": true, "MINFER_NVCC": true, "MINFER_SYNC_LAUNCHES": true, gpu.NoGraph: true}
 	var names []string
 	for _, s := range gate.Switches {
 		known[s.Name] = true
