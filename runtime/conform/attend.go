@@ -48,9 +48,18 @@ type memory struct {
 	scale   float32
 }
 
+// kernelsOf is the portable functions of the subject's format.
+func kernelsOf(s *Subject) cpu.Kernels {
+	k, ok := cpu.For(s.Info.Type)
+	if !ok {
+		panic("BUG: cpu knows no " + s.Info.Name)
+	}
+	return k
+}
+
 func (s *Subject) memory(a attention) *memory {
 	r := random(a.kvHeads, a.group, a.headDim, a.shares, int64(len(a.positions)), a.context(), int64(len(a.fill)))
-	kernels, _ := cpu.For(s.Info.Type)
+	kernels := kernelsOf(s)
 	m := &memory{attention: a, scale: float32(1 / math.Sqrt(float64(a.headDim)))}
 	m.q = numbers(int64(len(a.positions))*a.kvHeads*a.group*a.headDim, false, r)
 	m.k, m.v = numbers(a.context()*a.kvHeads*a.headDim, false, r), numbers(a.context()*a.kvHeads*a.headDim, false, r)

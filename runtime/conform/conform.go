@@ -158,6 +158,7 @@ type Subject struct {
 	step     *kernel.Step
 	grain    map[string]int64
 	shared   int64 // bytes that a block of the device may ask for
+	patience int   // failures after which the rest of the suite is left
 }
 
 // Subjects lists the variants of a gate that the options choose.
@@ -167,7 +168,7 @@ func Subjects(e *kernel.Entry, o Options) (all []*Subject) {
 		if o.Match != nil && !o.Match(v) {
 			continue
 		}
-		s := &Subject{Entry: e, Variant: v, Geometry: conform.Kernels[v.Symbol], step: &e.Steps[i], grain: map[string]int64{}}
+		s := &Subject{Entry: e, Variant: v, Geometry: conform.Kernels[v.Symbol], step: &e.Steps[i], patience: maxFailures, grain: map[string]int64{}}
 		s.Info, _ = format.ByName(e.Format)
 		for _, b := range v.Bounds {
 			if b.Kind == kernel.Multiple {
@@ -227,7 +228,7 @@ func (s *Subject) Judge(d gpu.Driver) (Report, error) {
 			return r, fmt.Errorf("%s: the suite asks for %s, which the gate refuses: %s", s.Variant, j.name, s.Variant.Bounds[s.refusal(&j.query)])
 		}
 		b.run(j)
-		if len(r.Failures) >= maxFailures {
+		if len(r.Failures) >= s.patience {
 			break
 		}
 	}

@@ -1,17 +1,18 @@
-package conform_test
+package conform
 
 import (
 	"errors"
-	"os"
 	"testing"
 
-	"github.com/minfer/minfer/runtime/conform"
+	"github.com/minfer/minfer/generated/conform"
+	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/device/emu"
 	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
 // open is the emulator, on one thread for each gate that runs at a time; without a C++ compiler the test is skipped.
 func open(t testing.TB) func() (gpu.Driver, error) {
+	t.Helper()
 	d, err := emu.Open(t.Context(), emu.Options{Threads: 1})
 	if errors.Is(err, emu.ErrNoCompiler) {
 		t.Skip(err)
@@ -24,5 +25,40 @@ func open(t testing.TB) func() (gpu.Driver, error) {
 }
 
 func TestKernels(t *testing.T) {
-	conform.Run(t, conform.Options{Open: open(t), Brief: testing.Short() || os.Getenv("MINFER_BRIEF") != ""})
+	Run(t, Options{Open: open(t), Brief: testing.Short()})
+}
+
+// Every kernel of every gate has a case in the generated table and its operation a reference, and the table has nothing else: a new row or
+// format cannot escape the suite.
+func TestEveryKernelHasACase(t *testing.T) {
+	n := 0
+	for _, e := range gate.All {
+		if operations[e.Op] == nil {
+			t.Errorf("operation %s of %s has no reference", e.Op, e.Family)
+		}
+		for _, s := range e.Steps {
+			n++
+			g, ok := conform.Kernels[s.Variant.Symbol]
+			if !ok {
+				t.Errorf("%s has no case", s.Variant)
+				continue
+			}
+			for _, b := range s.Variant.Bounds {
+				if b.Dim != "" && len(g.Over(b.Dim)) == 0 {
+					t.Errorf("%s is bounded in %s, over which no axis of its case runs", s.Variant, b.Dim)
+				}
+			}
+			if len(g.Cover.Unit) == 0 {
+				t.Errorf("%s has no unit for the witness", s.Variant)
+			}
+		}
+		if e.Format != "" {
+			if _, ok := conform.Floats[e.Format]; !ok && gate.Placements[e.Format]["padded"].BlockBytes > 0 {
+				t.Errorf("nothing says where blocks of %s hold scales", e.Format)
+			}
+		}
+	}
+	if n != len(conform.Kernels) {
+		t.Errorf("there are %d cases for %d kernels", len(conform.Kernels), n)
+	}
 }

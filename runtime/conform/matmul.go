@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/minfer/minfer/generated/cpu"
@@ -149,7 +150,11 @@ func (s *Subject) product(p product) *job {
 	r := random(p.rows, p.cols, p.tokens, int64(s.Info.BlockBytes), int64(len(p.x)), int64(len(p.weights)))
 	unit := s.Geometry.Axis("unit")
 	w := makeWeights(s.Info, p.rows, p.cols, p.weights, r)
-	x := activations(p.tokens, p.cols, unit.Elems, p.x, r)
+	return s.productOf(p, w, activations(p.tokens, p.cols, unit.Elems, p.x, r), r)
+}
+
+// productOf makes the job of a product of given numbers.
+func (s *Subject) productOf(p product, w *weights, x []float32, r *rand.Rand) *job {
 	q := s.query()
 	q.Rows, q.Cols, q.Tokens, q.Shares = p.rows, p.cols, p.tokens, max(1, p.shares)
 	stride := p.rows + p.pad

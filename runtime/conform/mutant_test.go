@@ -1,0 +1,348 @@
+package conform
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minfer/minfer/generated/cuda"
+	"github.com/minfer/minfer/generated/gate"
+	"github.com/minfer/minfer/runtime/device/emu"
+	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/kernel"
+)
+
+// edited is a driver that compiles other text than it is given.
+type edited struct {
+	*emu.Driver
+	edit func(file, text string) string
+}
+
+func (d edited) Load(m gpu.Module) error {
+	headers := map[string]string{}
+	for name, text := range m.Headers {
+		headers[name] = d.edit(name, text)
+	}
+	m.Headers = headers
+	m.Units = slices.Clone(m.Units)
+	for i := range m.Units {
+		m.Units[i].Source = d.edit(m.Units[i].Name, m.Units[i].Source)
+	}
+	return d.Driver.Load(m)
+}
+
+// mutant is one change of one file.
+type mutant struct {
+	subject string // the variant that it should break
+	file    string
+	line    int    // of the file, from 1
+	rule    string // what was changed
+	was, is string // the line
+	next    string // the line after it
+	text    string // of the whole file
+}
+
+func (m mutant) String() string {
+	return fmt.Sprintf("%s line %d: %s: %s", m.file, m.line, m.rule, m.form())
+}
+
+// form is the changed line, or the line that is gone after a minus.
+func (m mutant) form() string {
+	if is := strings.TrimSpace(m.is); is != "" {
+		return is
+	}
+	return "- " + strings.TrimSpace(m.was)
+}
+
+// lineMutants are the changed forms of a line of a kernel's body.
+func lineMutants(line string, pointers []string) map[string]string {
+	forms := map[string]string{} // changed line to rule
+	add := func(rule, form string) {
+		if form != line && forms[form] == "" {
+			forms[form] = rule
+		}
+	}
+	replaceAt := func(at []int, with string) string { return line[:at[0]] + with + line[at[1]:] }
+	if strings.Contains(line, "MINFER_COVER") && !strings.Contains(line, "if") || strings.HasPrefix(strings.TrimSpace(line), "//") || strings.Contains(line, "static_assert") {
+		return nil
+	}
+	code, _, _ := strings.Cut(line, "//")
+	// Strides and divisors of indices.
+	if indexLine.MatchString(code) {
+		for _, at := range literal.FindAllStringIndex(code, -1) {
+			n, _ := strconv.Atoi(code[at[0]:at[1]])
+			if n > 0 {
+				add("stride or radix + 1", replaceAt(at, strconv.Itoa(n+1)))
+			}
+			if n > 1 {
+				add("stride or radix - 1", replaceAt(at, strconv.Itoa(n-1)))
+			}
+		}
+	}
+	// Predicates: dropped, or off by one either way.
+	if guard.MatchString(code) {
+		add("predicate dropped", "")
+	}
+	if m := condition.FindStringSubmatchIndex(code); m != nil && !guard.MatchString(code) {
+		add("predicate dropped", replaceAt(m[2:4], "true"))
+	}
+	for _, c := range compare.FindAllStringSubmatchIndex(code, -1) {
+		if counted.MatchString(code) {
+			break // one value more would leave the array that the loop runs over, which C++ leaves open
+		}
+		op := code[c[2]:c[3]]
+		add("predicate off by one", replaceAt(c[2:4], map[string]string{">=": ">", "<": "<="}[op]))
+		add("predicate off by one", replaceAt(c[4:6], code[c[4]:c[5]]+" - 1"))
+	}
+	// Loops: one value less, or begun one late.
+	for _, m := range loop.FindAllStringSubmatchIndex(code, -1) {
+		if n, _ := strconv.Atoi(code[m[2]:m[3]]); n > 1 {
+			add("loop one short", replaceAt(m[2:4], strconv.Itoa(n-1)))
+		}
+	}
+	for _, m := range start.FindAllStringSubmatchIndex(code, -1) {
+		add("loop begun late", replaceAt(m[2:4], "1"))
+	}
+	// Addresses.
+	for _, m := range rowStride.FindAllStringSubmatchIndex(code, -1) {
+		add("address of the next row", replaceAt(m[2:4], "("+code[m[2]:m[3]]+" + 1)"))
+	}
+	for _, p := range pointers {
+		for _, at := range regexp.MustCompile(`\b`+p+`\[`).FindAllStringIndex(code, -1) {
+			add("address one on", line[:at[1]]+"1 + "+line[at[1]:])
+		}
+	}
+	if i := strings.Index(code, "unit_load(r"); i >= 0 && strings.Contains(code[i:], "w") {
+		add("load shifted by a block", strings.Replace(line, ", w", ", Unit::block_bytes + w", 1))
+	}
+	add("rows for the stride of outputs", strings.Replace(line, "* y_stride", "* rows", 1))
+	add("a warp's sum lost", blockSum.ReplaceAllStringFunc(line, func(s string) string {
+		n, _ := strconv.Atoi(blockSum.FindStringSubmatch(s)[1])
+		return fmt.Sprintf("block_sum<%d>", n-1)
+	}))
+	return forms
+}
+
+var (
+	indexLine = regexp.MustCompile(`^\s*(const int|int|const size_t) [a-z]\w* = `)
+	literal   = regexp.MustCompile(`\b\d+\b`)
+	guard     = regexp.MustCompile(`^\s*if \(.*\) (break|return|continue);`)
+	condition = regexp.MustCompile(`^\s*if \((.*)\) [^{]*[;{]`)
+	compare   = regexp.MustCompile(`\w (>=|<) ((?:\w|::|\.)+)`)
+	loop      = regexp.MustCompile(`for \(int \w+ = \w+; \w+ < (\d+);`)
+	counted   = regexp.MustCompile(`for \(int \w+ = \w+; \w+ < (\d+|\w*(stages|tile|slots|rows|warps|groups)\w*);`)
+	start     = regexp.MustCompile(`for \(int \w+ = (0);`)
+	rowStride = regexp.MustCompile(`\(size_t\)(\w+) \*`)
+	blockSum  = regexp.MustCompile(`block_sum<(\d+)>`)
+)
+
+// kernelMutants changes every line of a kernel's body.
+func kernelMutants(s *Subject) (all []mutant) {
+	data, err := cuda.Sources.ReadFile(s.Variant.Source)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	lines := strings.Split(string(data), "\n")
+	first := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "MINFER_KERNEL("+s.Variant.Symbol+",") })
+	if first < 0 {
+		panic("BUG: no kernel " + s.Variant.Symbol)
+	}
+	var pointers []string
+	for _, a := range s.Variant.Args {
+		if strings.HasSuffix(a.Type, "*") {
+			pointers = append(pointers, a.Name)
+		}
+	}
+	for i := first + 1; lines[i] != "}"; i++ {
+		forms := lineMutants(lines[i], pointers)
+		for _, form := range slices.Sorted(maps.Keys(forms)) {
+			text := slices.Clone(lines)
+			text[i] = form
+			all = append(all, mutant{s.Variant.String(), s.Variant.Source, i + 1, forms[form], lines[i], form, strings.TrimSpace(lines[i+1]), strings.Join(text, "\n")})
+		}
+	}
+	return all
+}
+
+// decoderMutants changes every number in the decoder that a kernel uses.
+func decoderMutants(s *Subject, unit string) (all []mutant) {
+	file := s.Variant.Format + ".cuh"
+	data, err := cuda.Sources.ReadFile(file)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	lines := strings.Split(string(data), "\n")
+	inside := false
+	for i, line := range lines {
+		if strings.HasPrefix(line, "MINFER_DEVICE") {
+			inside = strings.Contains(line, unit+"&") && !strings.Contains(line, " unit_code(") && !strings.Contains(line, " unit_scale(") && !strings.Contains(line, " unit_offset(") && !strings.Contains(line, " unit_bias(")
+		}
+		if !inside {
+			continue
+		}
+		for _, at := range literal.FindAllStringIndex(line, -1) {
+			n, _ := strconv.Atoi(line[at[0]:at[1]])
+			text := slices.Clone(lines)
+			text[i] = line[:at[0]] + strconv.Itoa(n+1) + line[at[1]:]
+			all = append(all, mutant{s.Variant.String(), file, i + 1, "number + 1", line, text[i], "", strings.Join(text, "\n")})
+		}
+	}
+	return all
+}
+
+// equivalent lists changes that change nothing that a shape within the gate can show, with the reason. file is how its name begins; next
+// is the line after the changed one, where several are alike.
+var equivalent = []struct{ file, form, next, why string }{
+	{"argmax", "if (i < cols && (at == cols || v > best || (v == best && i <= at))) best = v, at = i;", "", "i == at is the same candidate"},
+	{"argmax", "if (i <= cols && (at == cols || v > best || (v == best && i < at))) best = v, at = i;", "", "i == cols stands for no candidate, and at stays cols"},
+	{"argmax", "if (true) bests[warp_index()] = best, ats[warp_index()] = bad ? -1 : at;", "", "after the shuffles all lanes hold the same"},
+	{"argmax", "- if (threadIdx.x != 0) return;", "", "all threads find the same and write the same"},
+	{"argmax", "for (int i = 1; i < 8; i++) {", "", "thread 0 holds its own warp's candidate already"},
+	{"argmax", "out[r] = at < 0 - 1 || bad ? -1 : at;", "", "at is -1 itself then"},
+	{"attend_combine", "if (true) total = fmaf(p[head_dim], expf(p[head_dim + 1] - top), total);", "", "an empty share adds 0 * exp(-inf)"},
+	{"attend_prefill", "const int last = min(tokens, t - warp + 9) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},
+	{"attend_prefill", "const int last = min(tokens, t - warp + 5) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},
+	{"attend_prefill", "for (int round = 0; 32 * round <= block_extent; round++) {", "", "one round more is masked"},
+	{"attend_prefill", "const float keep = next == -INFINITY ? 0.0f : expf(top - next), p = j <= extent ? expf(s - next) : 0.0f;", "", "the score past the extent is -inf, its weight 0"},
+	{"attend_prefill", "if (e <= head_dim) sum = fmaf(pi, staged[i][e], sum);", "", "sums past the head are not stored"},
+	{"attend_prefill", "if (true) sum = fmaf(pi, staged[i][e], sum);", "", "sums past the head are not stored"},
+	{"attend_split", "if (true) tops[warp] = top[query], weights[warp] = weight[query];", "", "all lanes of a warp hold the same"},
+	{"attend_split", "if (true) to[head_dim] = total, to[head_dim + 1] = all;", "", "all threads hold the same"},
+	{"attend_split", "- if (g >= group) break;", "float s = 0.0f;", "queries past the group are zero and not stored"},
+	{"attend_split", "if (g > group) break;", "float s = 0.0f;", "queries past the group are zero and not stored"},
+}
+
+// Every change of an index, a predicate, a loop or an address in an emitted kernel turns the suite red. The kernels stand for their
+// families: the bodies of one template differ between formats in the decoder alone, and those are changed too.
+func TestSourceMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles hundreds of kernels")
+	}
+	open(t)
+	var mutants []mutant
+	for _, e := range gate.All {
+		if e.Format != "" && !slices.Contains([]string{"q6_K", "f16"}, e.Format) {
+			continue
+		}
+		all := Subjects(e, Options{Brief: true})
+		for i, s := range all {
+			// Rows of a family that differ in radices alone: the first and the last stand for those between.
+			if len(all) > 3 && i > 0 && i < len(all)-1 {
+				continue
+			}
+			mutants = append(mutants, kernelMutants(s)...)
+		}
+	}
+	decoders := slices.Concat(decoderMutants(subjectOf(t, "matvec-q8/q6_K/v2"), "q6_K_padded"),
+		decoderMutants(subjectOf(t, "matvec-q8/q4_K/v1"), "q4_K_file_x64"), decoderMutants(subjectOf(t, "matvec-q8/iq3_xxs/v2"), "iq3_xxs_padded"))
+	if os.Getenv("MINFER_CONFORM") != "all" {
+		mutants = sample(mutants)
+		for i := range len(decoders) / 4 {
+			decoders[i] = decoders[4*i]
+		}
+		decoders = decoders[:len(decoders)/4]
+	}
+	mutants = append(mutants, decoders...)
+
+	killers := map[string]int{}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	next := make(chan mutant)
+	start := time.Now()
+	for range 2 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for m := range next {
+				killer := m.kill(t)
+				mu.Lock()
+				judge, _, _ := strings.Cut(killer, ": ")
+				killers[judge]++
+				i := slices.IndexFunc(equivalent, func(e struct{ file, form, next, why string }) bool {
+					return strings.HasPrefix(m.file, e.file) && m.form() == e.form && (e.next == "" || e.next == m.next)
+				})
+				switch {
+				case killer == "" && i < 0:
+					t.Errorf("%s: survives %s\n\twas %s", m.subject, m, strings.TrimSpace(m.was))
+				case killer != "" && i >= 0:
+					t.Errorf("%s: %s is listed as equivalent but was killed: %s", m.subject, m, killer)
+				case killer == "":
+					t.Logf("%s: %s: changes nothing: %s", m.subject, m, equivalent[i].why)
+				default:
+					t.Logf("%s: %s: killed by %s", m.subject, m, killer)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	for _, m := range mutants {
+		next <- m
+	}
+	close(next)
+	wait.Wait()
+	t.Logf("%d mutants in %.0f s, by killer: %v", len(mutants), time.Since(start).Seconds(), killers)
+}
+
+// sample keeps one mutant of each rule of each kernel, another one for each kernel, and all of those of the kernel whose fault this project
+// began with. MINFER_CONFORM=all runs all of them.
+func sample(all []mutant) (kept []mutant) {
+	of := map[string][]mutant{}
+	var keys []string
+	for _, m := range all {
+		key := m.subject + m.rule
+		if of[key] == nil {
+			keys = append(keys, key)
+		}
+		of[key] = append(of[key], m)
+	}
+	for i, key := range keys {
+		if list := of[key]; list[0].subject == "matvec-q8/q6_K/v2_pf" {
+			kept = append(kept, list...)
+		} else {
+			kept = append(kept, list[i%len(list)])
+		}
+	}
+	return kept
+}
+
+// kill runs the suite of the mutant's kernel until something is wrong, and says what.
+func (m mutant) kill(t *testing.T) string {
+	d, err := emu.Open(t.Context(), emu.Options{Threads: 1, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer d.Close()
+	changed := edited{d, func(file, text string) string {
+		if file == m.file {
+			return m.text
+		}
+		return text
+	}}
+	s := subjectOf(t, m.subject)
+	s.patience = 1
+	if err := gpu.LoadVariants(changed, []*kernel.Variant{s.Variant}); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return "compiler: " + first
+	}
+	r, err := s.Judge(changed)
+	if err != nil && !errors.Is(err, gpu.ErrLost) {
+		t.Error(err)
+	}
+	if len(r.Failures) == 0 {
+		return ""
+	}
+	var text []string
+	for _, f := range r.Failures {
+		text = append(text, fmt.Sprintf("%s: %s: %s", f.Judge, f.Job, f.Text))
+	}
+	return strings.Join(text, "; ")
+}
