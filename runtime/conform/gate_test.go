@@ -104,7 +104,7 @@ func TestGatesByName(t *testing.T) {
 		{"attend-split", "f16", heads(129, 8), "d256_g8"},
 		{"attend-split", "f16", heads(256, 8), "d256_g8"},
 		{"attend-split", "f16", heads(257, 8), "head_dim 257 breaks head_dim <= 256 (coverage: 32 lanes * 8 slots)"},
-		{"attend-split", "f16", heads(128, 9), "group 9 breaks group <= 8 (coverage: 8 querys)"},
+		{"attend-split", "f16", heads(128, 9), "group 9 breaks group <= 8 (coverage: 8 queries)"},
 		{"attend-prefill", "f32", heads(128, 8), "d128"},
 		{"attend-prefill", "f32", heads(192, 8), "d256"},
 		{"attend-prefill", "f32", heads(257, 8), "head_dim 257 breaks head_dim <= 256"},
@@ -121,29 +121,35 @@ func TestGatesByName(t *testing.T) {
 	}
 }
 
-// One variable turns off one variant of one format.
+// A variable that is named after a format turns off variants of that format alone; every variable is listed with all that it turns off.
 func TestSwitches(t *testing.T) {
-	seen := map[string]string{}
+	of := map[string][]string{}
 	for _, e := range gate.All {
 		for _, s := range e.Steps {
-			v := s.Variant
-			if v.Switch == "" {
-				continue
-			}
-			if other, twice := seen[v.Switch]; twice {
-				t.Errorf("%s turns off %s and %s", v.Switch, other, v)
-			}
-			seen[v.Switch] = v.String()
-			if want := "MINFER_" + strings.ToUpper(strings.ReplaceAll(v.Format, "_", "")) + "_"; !strings.HasPrefix(v.Switch, want) {
-				t.Errorf("%s is turned off by %s", v, v.Switch)
-			}
-			if !slices.ContainsFunc(gate.Switches, func(x gate.Switch) bool { return x.Name == v.Switch && slices.Equal(x.Variants, []string{v.String()}) }) {
-				t.Errorf("%s of %s is not in the list of switches", v.Switch, v)
+			if name := s.Variant.Switch; name != "" {
+				of[name] = append(of[name], s.Variant.String())
 			}
 		}
 	}
-	if seen["MINFER_Q6K_PF"] != "matvec-q8/q6_K/v2_pf" {
-		t.Errorf("MINFER_Q6K_PF turns off %q", seen["MINFER_Q6K_PF"])
+	for _, s := range gate.Switches {
+		have := slices.Clone(s.Variants)
+		slices.Sort(have)
+		slices.Sort(of[s.Name])
+		if !slices.Equal(have, of[s.Name]) {
+			t.Errorf("%s is listed with %v, turns off %v", s.Name, have, of[s.Name])
+		}
+		delete(of, s.Name)
+		if !strings.HasSuffix(s.Name, "_PF") {
+			continue
+		}
+		for _, v := range s.Variants {
+			if f := strings.Split(v, "/")[1]; s.Name != "MINFER_"+strings.ToUpper(strings.ReplaceAll(f, "_", ""))+"_PF" || !strings.HasSuffix(v, "/v2_pf") {
+				t.Errorf("%s turns off %s", s.Name, v)
+			}
+		}
+	}
+	if len(of) > 0 {
+		t.Errorf("not listed: %v", of)
 	}
 	q := kernel.Query{Rows: 5120, Cols: 13824, Tokens: 1, Weights: "padded", Arch: 80}
 	for value, want := range map[string]string{"0": "v2", "1": "v2_pf", "": "v2_pf"} {
