@@ -2,12 +2,11 @@ package emu
 
 import (
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +15,11 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/cpu"
 
 	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/device/internal/cache"
 )
 
 //go:embed host
@@ -40,13 +39,10 @@ type builder struct {
 	ctx      context.Context
 	compiler []string // program and first arguments
 	version  string   // what it says of itself
-	dir      string
+	cache    *cache.Cache
 	arch     int
 	log      func(string)
 }
-
-// unusedDays is how long something may lie in the cache without being used.
-const unusedDays = 60
 
 func newBuilder(ctx context.Context, options Options) (*builder, error) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
@@ -62,20 +58,10 @@ func newBuilder(ctx context.Context, options Options) (*builder, error) {
 	if err := b.findCompiler(options.Compiler); err != nil {
 		return nil, err
 	}
-	b.dir = options.CacheDir
-	if b.dir == "" {
-		if d := os.Getenv("MINFER_CACHE"); d != "" {
-			b.dir = filepath.Join(d, "emu")
-		} else if d, err := os.UserCacheDir(); err == nil {
-			b.dir = filepath.Join(d, "minfer", "emu")
-		} else {
-			return nil, fmt.Errorf("no folder for compiled kernels: %w; set MINFER_CACHE", err)
-		}
+	var err error
+	if b.cache, err = cache.Open("emu", options.CacheDir); err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(b.dir, 0o777); err != nil {
-		return nil, fmt.Errorf("no folder for compiled kernels: %w; set MINFER_CACHE", err)
-	}
-	b.prune()
 	return b, nil
 }
 
@@ -115,11 +101,7 @@ func (b *builder) flags() []string {
 }
 
 func (b *builder) key(parts ...string) string {
-	h := sha256.New()
-	for _, p := range append([]string{b.version, strings.Join(b.compiler, " "), strings.Join(b.flags(), " "), runtime.GOOS, runtime.GOARCH}, parts...) {
-		fmt.Fprintf(h, "%d\n%s\n", len(p), p)
-	}
-	return hex.EncodeToString(h.Sum(nil))[:40]
+	return cache.Key(append([]string{b.version, strings.Join(b.compiler, " "), strings.Join(b.flags(), " "), runtime.GOOS, runtime.GOARCH}, parts...)...)
 }
 
 func hostFile(name string) string {
@@ -138,7 +120,7 @@ func (b *builder) program() (string, error) {
 		files[name] = hostFile(name)
 		parts = append(parts, name, files[name])
 	}
-	args := slices.Concat(b.flags(), []string{"-rdynamic", "-pthread", "-o", "result"}, programSources)
+	args := slices.Concat(b.flags(), []string{"-rdynamic", "-pthread"}, programSources)
 	if runtime.GOOS == "linux" {
 		args = append(args, "-ldl")
 	}
@@ -190,64 +172,30 @@ func (b *builder) units(headers map[string]string, units []gpu.Unit, keys []stri
 func (b *builder) unit(headers map[string]string, u gpu.Unit, key string) (string, error) {
 	name := filepath.Base(u.Name)
 	files := map[string]string{headerName: hostFile(headerName), "unit.cpp": fmt.Sprintf("#line 1 %q\n%s", name, u.Source)}
-	for h, text := range headers {
-		if !filepath.IsLocal(h) {
-			return "", fmt.Errorf("header name %q leads outside", h)
-		}
-		files[h] = text
-	}
-	return b.build(name, "unit-"+key+".so", files, append(b.unitFlags(), "-I.", "-o", "result", "unit.cpp"))
+	maps.Copy(files, headers)
+	return b.build(name, "unit-"+key+".so", files, append(b.unitFlags(), "-I.", "unit.cpp"))
 }
 
-// build returns the path of the result with this name, compiling it if it is not there. Two processes never compile the same at once, and a result
-// appears whole or not at all.
+// build returns the path of the result with this name, compiling it if it is not there.
 func (b *builder) build(what, name string, files map[string]string, args []string) (string, error) {
-	path := filepath.Join(b.dir, name)
-	there := func() bool {
-		if _, err := os.Stat(path); err != nil {
-			return false
+	path, err := b.cache.File(b.ctx, name, func(dir, result string) error {
+		b.log("compiling " + what)
+		if err := cache.Write(dir, files); err != nil {
+			return err
 		}
-		now := time.Now()
-		os.Chtimes(path, now, now) // used today: prune leaves it
-		return true
-	}
-	if there() {
-		return path, nil
-	}
-	digest := sha256.Sum256([]byte(name))
-	unlock, err := lockFile(b.ctx, filepath.Join(b.dir, fmt.Sprintf("lock-%02x", digest[0]))) // 256 locks for all: the folder stays tidy
+		cmd := exec.CommandContext(b.ctx, b.compiler[0], slices.Concat(b.compiler[1:], []string{"-o", result}, args)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		out, err := cmd.CombinedOutput()
+		switch {
+		case b.ctx.Err() != nil:
+			return context.Cause(b.ctx)
+		case err != nil:
+			return fmt.Errorf("%s: %w\n%s", b.compiler[0], err, firstLines(string(out), 30))
+		}
+		return nil
+	})
 	if err != nil {
-		return "", fmt.Errorf("compiling %s: %w", what, err)
-	}
-	defer unlock()
-	if there() {
-		return path, nil
-	}
-	b.log("compiling " + what)
-	dir, err := os.MkdirTemp(b.dir, "build-")
-	if err != nil {
-		return "", fmt.Errorf("compiling %s: %w", what, err)
-	}
-	defer os.RemoveAll(dir)
-	for f, text := range files {
-		target := filepath.Join(dir, filepath.FromSlash(f))
-		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
-			return "", fmt.Errorf("compiling %s: %w", what, err)
-		}
-		if err := os.WriteFile(target, []byte(text), 0o666); err != nil {
-			return "", fmt.Errorf("compiling %s: %w", what, err)
-		}
-	}
-	cmd := exec.CommandContext(b.ctx, b.compiler[0], slices.Concat(b.compiler[1:], args)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if b.ctx.Err() != nil {
-			return "", fmt.Errorf("compiling %s: %w", what, context.Cause(b.ctx))
-		}
-		return "", fmt.Errorf("compiling %s: %s: %w\n%s", what, b.compiler[0], err, firstLines(string(out), 30))
-	}
-	if err := os.Rename(filepath.Join(dir, "result"), path); err != nil {
 		return "", fmt.Errorf("compiling %s: %w", what, err)
 	}
 	return path, nil
@@ -259,22 +207,4 @@ func firstLines(s string, n int) string {
 		lines[n] = "..."
 	}
 	return strings.Join(lines, "")
-}
-
-// prune removes what has not been used for long, and folders that a killed build left. It is never an error.
-func (b *builder) prune() {
-	entries, err := os.ReadDir(b.dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue
-		}
-		age := time.Since(info.ModTime())
-		if e.IsDir() && strings.HasPrefix(e.Name(), "build-") && age > 24*time.Hour || age > unusedDays*24*time.Hour {
-			os.RemoveAll(filepath.Join(b.dir, e.Name()))
-		}
-	}
 }

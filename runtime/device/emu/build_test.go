@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/device/internal/cache"
 )
 
 func TestNoCompiler(t *testing.T) {
@@ -135,7 +136,7 @@ func TestCache(t *testing.T) {
 	}
 
 	// What has not been used for long goes: all objects, of which one is then made again. The program stays.
-	long := time.Now().Add(-(unusedDays + 1) * 24 * time.Hour)
+	long := time.Now().Add(-(cache.UnusedDays + 1) * 24 * time.Hour)
 	for _, o := range objects {
 		os.Chtimes(o, long, long)
 	}

@@ -24,7 +24,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -141,7 +140,7 @@ func (d *Driver) Load(module gpu.Module) error {
 		}
 		if _, err := d.child.call(opLoad, w.data); err != nil {
 			if !errors.Is(err, gpu.ErrLost) {
-				os.Remove(paths[i]) // were it damaged in the cache, the next try compiles it again
+				d.builder.cache.Drop(paths[i]) // were it damaged in the cache, the next try compiles it again
 			}
 			return fmt.Errorf("load %s: unit %s: %w", module.Name, u.Name, err)
 		}

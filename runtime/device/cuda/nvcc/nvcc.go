@@ -4,7 +4,9 @@
 package nvcc
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -187,7 +189,29 @@ func (c *Compiler) Native(ctx context.Context, s Source, arch int, defines ...st
 	if err != nil {
 		return nil, err
 	}
+	data, err := os.ReadFile(path)
+	if err != nil || whole(data) {
+		return data, err
+	}
+	c.cache.Drop(path) // a machine that lost power can leave a file without its content
+	if path, err = c.compile(ctx, s, "cubin", args, nil); err != nil {
+		return nil, err
+	}
 	return os.ReadFile(path)
+}
+
+// whole reports whether native code has all its sections.
+func whole(data []byte) bool {
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return false
+	}
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_NOBITS && s.Offset+s.FileSize > uint64(len(data)) {
+			return false
+		}
+	}
+	return true
 }
 
 func defined(names []string) []string {

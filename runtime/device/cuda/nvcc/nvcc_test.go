@@ -166,47 +166,49 @@ func TestCacheIsByContent(t *testing.T) {
 			t.Errorf("%s: compiled %d times, want %d", what, have, n)
 		}
 	}
-	native := func(c *Compiler, s Source, arch int, defines ...string) {
+	compile := func(c *Compiler, s Source, arch int, defines ...string) {
 		t.Helper()
-		code, err := c.Native(t.Context(), s, arch, defines...)
+		code, err := c.PTX(t.Context(), s, arch, defines...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(code), s.Text) {
+		if !strings.Contains(code, "int x;") {
 			t.Errorf("the code is not of %q", s.Text)
 		}
 	}
 	c, s := open(), source("#include \"a.cuh\"\nint x;\n")
-	native(c, s, 90)
-	native(c, s, 90)
+	compile(c, s, 90)
+	compile(c, s, 90)
 	expect("the same again", 1)
-	native(open(), s, 90)
+	compile(open(), s, 90)
 	expect("the same, another process", 1)
-	native(c, s, 80)
+	compile(c, s, 80)
 	expect("another architecture", 2)
-	native(c, s, 90, "MINFER_WITNESS")
+	compile(c, s, 90, "MINFER_WITNESS")
 	expect("with a definition", 3)
 	s.Headers["unused.cuh"] = "changed"
-	native(c, s, 90)
+	compile(c, s, 90)
 	expect("a header that is not included", 3)
 	s.Headers["b.cuh"] = "int c;"
-	native(c, s, 90)
+	compile(c, s, 90)
 	expect("a header of a header", 4)
-	if _, err := c.PTX(t.Context(), s, 90); err != nil {
+	if _, err := c.Native(t.Context(), s, 90); err != nil {
 		t.Fatal(err)
 	}
-	expect("PTX", 5)
+	if calls(t, dir) == 4 {
+		t.Error("native code is PTX from the cache")
+	}
 	moved := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.MkdirAll(moved, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("MINFER_NVCC", fake(t, moved, good))
-	native(open(), s, 90)
+	compile(open(), s, 90)
 	if calls(t, moved) != 0 {
 		t.Error("the compiler's path is part of the key")
 	}
 	t.Setenv("MINFER_NVCC", fake(t, moved, "Cuda compilation tools, release 12.0, V12.0.76"))
-	native(open(), s, 90)
+	compile(open(), s, 90)
 	if calls(t, moved) != 1 {
 		t.Error("the compiler's release is not part of the key")
 	}
@@ -294,8 +296,21 @@ func TestRealCompiler(t *testing.T) {
 	if !strings.Contains(report, "'k' for 'sm_80'") || !strings.Contains(report, "registers") {
 		t.Errorf("the assembler says:\n%s", report)
 	}
-	if code, err := c.Native(t.Context(), s, 80); err != nil || !strings.HasPrefix(string(code), "\x7fELF") {
-		t.Errorf("native code: %d bytes, %v", len(code), err)
+	code, err := c.Native(t.Context(), s, 80)
+	if err != nil || !strings.HasPrefix(string(code), "\x7fELF") {
+		t.Fatalf("native code: %d bytes, %v", len(code), err)
+	}
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("MINFER_CACHE"), "cuda", "cubin-*"))
+	if len(files) != 1 {
+		t.Fatalf("the cache holds %v", files)
+	}
+	for _, n := range []int{0, 100, len(code) / 2} {
+		if err := os.WriteFile(files[0], code[:n], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := c.Native(t.Context(), s, 80); err != nil || len(again) != len(code) {
+			t.Errorf("after the cached code was cut to %d bytes: %d bytes, %v", n, len(again), err)
+		}
 	}
 	if archs, err := c.Architectures(t.Context()); err != nil || len(archs) == 0 {
 		t.Errorf("architectures %v, %v", archs, err)

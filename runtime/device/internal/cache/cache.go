@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// unusedDays is how long something may lie in the cache without being used.
-const unusedDays = 60
+// UnusedDays is how long something may lie in the cache without being used.
+const UnusedDays = 60
 
 // Cache is one folder of compiled files.
 type Cache struct{ dir string }
@@ -86,6 +86,13 @@ func (c *Cache) File(ctx context.Context, name string, make func(dir, result str
 	return path, nil
 }
 
+// Drop removes a file that turned out to be damaged, so that it is made anew.
+func (c *Cache) Drop(path string) {
+	if filepath.Dir(path) == c.dir {
+		os.Remove(path)
+	}
+}
+
 // Write writes files, by slash-separated path, into a folder; a path that leads outside is refused.
 func Write(dir string, files map[string]string) error {
 	for name, text := range files {
@@ -116,7 +123,7 @@ func (c *Cache) prune() {
 			continue
 		}
 		age := time.Since(info.ModTime())
-		if e.IsDir() && strings.HasPrefix(e.Name(), "build-") && age > 24*time.Hour || age > unusedDays*24*time.Hour {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "build-") && age > 24*time.Hour || age > UnusedDays*24*time.Hour {
 			os.RemoveAll(filepath.Join(c.dir, e.Name()))
 		}
 	}

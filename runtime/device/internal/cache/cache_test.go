@@ -113,7 +113,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 
 func TestPruneKeepsWhatIsUsed(t *testing.T) {
 	dir := t.TempDir()
-	old := time.Now().Add(-(unusedDays + 1) * 24 * time.Hour)
+	old := time.Now().Add(-(UnusedDays + 1) * 24 * time.Hour)
 	c, err := Open("kind", dir)
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +138,32 @@ func TestPruneKeepsWhatIsUsed(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "unused")); err == nil {
 		t.Error("a file unused for long is still there")
+	}
+}
+
+func TestDrop(t *testing.T) {
+	c, err := Open("kind", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := c.File(t.Context(), "name", write(t, "damaged"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Drop(path)
+	if path, err = c.File(t.Context(), "name", write(t, "whole")); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "whole" {
+		t.Errorf("the file holds %q", text)
+	}
+	outside := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(outside, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.Drop(outside)
+	if _, err := os.Stat(outside); err != nil {
+		t.Error("a file outside was removed")
 	}
 }
 
