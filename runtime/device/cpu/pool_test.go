@@ -113,20 +113,34 @@ func TestPoolCancel(t *testing.T) {
 	}
 }
 
-type nothing struct{}
+// steady is work of the same length for each item.
+type steady struct{ steps int }
 
-func (nothing) run(int, int, int) {}
+var sink atomic.Uint64
 
-// BenchmarkBarrier is what a task costs beside its work, with one item for each worker.
+func (w steady) run(_, lo, hi int) {
+	for range hi - lo {
+		x := uint64(lo)
+		for range w.steps {
+			x = x*3 + 1
+		}
+		sink.Store(x)
+	}
+}
+
+// BenchmarkBarrier is a task with one item for each worker: without work, and with about 5 us of it, where what 2 threads
+// take beyond 1 is the cost of sharing.
 func BenchmarkBarrier(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("%d threads", threads), func(b *testing.B) {
-			p := newPool(threads, nil)
-			defer p.end()
-			for b.Loop() {
-				p.run(context.Background(), nothing{}, threads, 1)
-			}
-		})
+	for _, steps := range []int{0, 5000} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%d steps/%d threads", steps, threads), func(b *testing.B) {
+				p := newPool(threads, nil)
+				defer p.end()
+				for b.Loop() {
+					p.run(context.Background(), steady{steps}, threads, 1)
+				}
+			})
+		}
 	}
 }
 
