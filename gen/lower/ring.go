@@ -10,6 +10,7 @@ import (
 // partial sums for each row of each stage.
 type Ring struct {
 	Stages, Rows, Sums int
+	Partials           int // of all stages, in whole 16 bytes
 	// The bytes that a block asks for are max(Least, Fixed + Per * blocks of a row). Fixed has room for the most padding of a row.
 	Least, Fixed, Per int
 	Chain             string
@@ -48,17 +49,19 @@ func RingOf(v *model.Variant, f *model.Format) Ring {
 			widest = c * d.Elems / f.Elems
 		}
 	}
-	stage := r.Rows*padding + r.Rows*r.Sums*4 + barrierBytes // beside what a block of the row takes
+	stage := r.Rows*padding + barrierBytes // beside what a block of the row takes
+	partials := func(stages int) int { return (stages*r.Rows*r.Sums + wide/4 - 1) / (wide / 4) * (wide / 4) }
 	beside, block := 0, s.UnitBytes*f.Elems/unitElems // beside the stages
 	if block > 0 {
 		beside = warpBytes
 	}
 	r.Stages = s.MaxStages
-	for r.Stages > 1 && beside+r.Stages*stage+(block+r.Stages*r.Rows*place.BlockBytes)*widest > s.RoomBytes {
+	for r.Stages > 1 && beside+r.Stages*stage+4*partials(r.Stages)+(block+r.Stages*r.Rows*place.BlockBytes)*widest > s.RoomBytes {
 		r.Stages--
 	}
 	r.Per = block + r.Stages*r.Rows*place.BlockBytes
-	r.Fixed = beside + r.Stages*stage
+	r.Partials = partials(r.Stages)
+	r.Fixed = beside + r.Stages*stage + 4*r.Partials
 	r.Chain = fmt.Sprintf("%d stages of %d rows of %d bytes a block, each row with up to %d bytes of padding and %d partial sums, each stage with two barriers", r.Stages, r.Rows, place.BlockBytes, padding, r.Sums)
 	if block > 0 {
 		r.Chain += fmt.Sprintf("; %d bytes for each %d columns and %d for the warps", s.UnitBytes, unitElems, warpBytes)

@@ -7,6 +7,9 @@
 // embed_q5_0_padded: Padded blocks.
 //   token = token covers all tokens
 //   unit = 64*block + thread covers all cols
+// embed_q5_0_lanes: Weights that decode as rows streamed by lanes.
+//   token = token covers all tokens
+//   unit = 64*block + thread covers all cols
 // spec e3734b6643e0c725fd03ba45543dfcda4038a762746787b428b3f27a6b332be9
 #include "minfer.cuh"
 #include "reduce.cuh"
@@ -70,6 +73,43 @@ MINFER_BOUNDS(embed_q5_0_padded, {embed_q5_0_padded_MinArch, embed_q5_0_padded_B
 
 MINFER_KERNEL(embed_q5_0_padded, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
   typedef q5_0_padded Unit;
+  const int block = (int)blockIdx.x;
+  const int token = (int)blockIdx.y;
+  const int thread = (int)threadIdx.x;
+  const int u = 64*block + thread, t = token;
+  if (u >= cols / Unit::elems) return;
+  MINFER_COVER(t, u);
+  Unit r;
+  unit_at(r, w + (size_t)ids[t] * Unit::row_bytes(cols), cols, u);
+  float* o = out + (size_t)t * cols + (size_t)u * Unit::elems;
+  MINFER_UNROLL
+  for (int e = 0; e < Unit::elems; e++) {
+    const int g = e / Unit::group;
+    o[e] = unit_scale(r, g) * ((float)(unit_code(r, e) + Unit::add) + unit_bias(r, g)) - unit_offset(r, g);
+  }
+}
+
+// lanes
+// code: the baseline that every kernel is compiled for.
+constexpr long long embed_q5_0_lanes_MinArch = 80;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long embed_q5_0_lanes_BlockBytes = 22;
+static_assert(q5_0_lanes::block_bytes == embed_q5_0_lanes_BlockBytes * q5_0_lanes::block_elems / 32, "embed_q5_0_lanes reads blocks of another size");
+// block: a row is whole q5_0 blocks.
+constexpr long long embed_q5_0_lanes_ColsMultiple = 32;
+// work: an empty axis is no launch.
+constexpr long long embed_q5_0_lanes_MinTokens = 1;
+// grid: 65535 blocks in grid.y.
+constexpr long long embed_q5_0_lanes_MaxTokens = 65535;
+static_assert(65535ll * 1ll * 1ll == embed_q5_0_lanes_MaxTokens, "grid: 65535 blocks in grid.y");
+// work: at least one whole 32.
+constexpr long long embed_q5_0_lanes_MinCols = 32;
+// index: 2147483647, the largest 32-bit argument, in whole 32s.
+constexpr long long embed_q5_0_lanes_MaxCols = 2147483616;
+MINFER_BOUNDS(embed_q5_0_lanes, {embed_q5_0_lanes_MinArch, embed_q5_0_lanes_BlockBytes, embed_q5_0_lanes_ColsMultiple, embed_q5_0_lanes_MinTokens, embed_q5_0_lanes_MaxTokens, embed_q5_0_lanes_MinCols, embed_q5_0_lanes_MaxCols});
+
+MINFER_KERNEL(embed_q5_0_lanes, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
+  typedef q5_0_lanes Unit;
   const int block = (int)blockIdx.x;
   const int token = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;

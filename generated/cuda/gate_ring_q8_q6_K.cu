@@ -21,7 +21,7 @@
 //   row = row_lo + 2*group + slot + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec ca2be905bfee8ba45df6c59312601241b98b88ee99a7cb57a3d39d1ea3f9bb91
+// spec e94bf6fc04c0da672a7b880ce4814dd80a8c583c64fa65d9f3ff2e94014b6550
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -54,11 +54,11 @@ constexpr long long gate_ring_q8_q6_K_c56_SharedBytes = 4064;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c56, {gate_ring_q8_q6_K_c56_MinArch, gate_ring_q8_q6_K_c56_BlockBytes, gate_ring_q8_q6_K_c56_ColsMultiple, gate_ring_q8_q6_K_c56_MinRows, gate_ring_q8_q6_K_c56_MaxRows, gate_ring_q8_q6_K_c56_MinTokens, gate_ring_q8_q6_K_c56_MaxTokens, gate_ring_q8_q6_K_c56_MinCols, gate_ring_q8_q6_K_c56_MaxCols, gate_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(gate_ring_q8_q6_K_c56, 480, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 2, sums = 57, slots = 2;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 4 * sums <= 912 && 912 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -72,7 +72,7 @@ MINFER_KERNEL(gate_ring_q8_q6_K_c56, 480, (const uint8_t* __restrict__ w, const 
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 4 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 912);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -206,11 +206,11 @@ constexpr long long gate_ring_q8_q6_K_c32_SharedBytes = 4864;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c32, {gate_ring_q8_q6_K_c32_MinArch, gate_ring_q8_q6_K_c32_BlockBytes, gate_ring_q8_q6_K_c32_ColsMultiple, gate_ring_q8_q6_K_c32_MinRows, gate_ring_q8_q6_K_c32_MaxRows, gate_ring_q8_q6_K_c32_MinTokens, gate_ring_q8_q6_K_c32_MaxTokens, gate_ring_q8_q6_K_c32_MinCols, gate_ring_q8_q6_K_c32_MaxCols, gate_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(gate_ring_q8_q6_K_c32, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 4, sums = 33, slots = 2;
-  static_assert(stages * 8 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 8 * sums <= 1056 && 1056 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -225,7 +225,7 @@ MINFER_KERNEL(gate_ring_q8_q6_K_c32, 544, (const uint8_t* __restrict__ w, const 
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 8 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1056);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -359,11 +359,11 @@ constexpr long long gate_ring_q8_q6_K_c20_SharedBytes = 4896;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c20, {gate_ring_q8_q6_K_c20_MinArch, gate_ring_q8_q6_K_c20_BlockBytes, gate_ring_q8_q6_K_c20_ColsMultiple, gate_ring_q8_q6_K_c20_MinRows, gate_ring_q8_q6_K_c20_MaxRows, gate_ring_q8_q6_K_c20_MinTokens, gate_ring_q8_q6_K_c20_MaxTokens, gate_ring_q8_q6_K_c20_MinCols, gate_ring_q8_q6_K_c20_MaxCols, gate_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(gate_ring_q8_q6_K_c20, 512, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 6, sums = 21, slots = 2;
-  static_assert(stages * 12 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 12 * sums <= 1008 && 1008 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -378,7 +378,7 @@ MINFER_KERNEL(gate_ring_q8_q6_K_c20, 512, (const uint8_t* __restrict__ w, const 
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 12 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1008);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
@@ -512,11 +512,11 @@ constexpr long long gate_ring_q8_q6_K_c16_SharedBytes = 5440;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c16, {gate_ring_q8_q6_K_c16_MinArch, gate_ring_q8_q6_K_c16_BlockBytes, gate_ring_q8_q6_K_c16_ColsMultiple, gate_ring_q8_q6_K_c16_MinRows, gate_ring_q8_q6_K_c16_MaxRows, gate_ring_q8_q6_K_c16_MinTokens, gate_ring_q8_q6_K_c16_MaxTokens, gate_ring_q8_q6_K_c16_MinCols, gate_ring_q8_q6_K_c16_MaxCols, gate_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(gate_ring_q8_q6_K_c16, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 17, slots = 2;
-  static_assert(stages * 16 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 16 * sums <= 1088 && 1088 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -531,7 +531,7 @@ MINFER_KERNEL(gate_ring_q8_q6_K_c16, 544, (const uint8_t* __restrict__ w, const 
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 16 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1088);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -665,11 +665,11 @@ constexpr long long gate_ring_q8_q6_K_c8_SharedBytes = 6592;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c8, {gate_ring_q8_q6_K_c8_MinArch, gate_ring_q8_q6_K_c8_BlockBytes, gate_ring_q8_q6_K_c8_ColsMultiple, gate_ring_q8_q6_K_c8_MinRows, gate_ring_q8_q6_K_c8_MaxRows, gate_ring_q8_q6_K_c8_MinTokens, gate_ring_q8_q6_K_c8_MaxTokens, gate_ring_q8_q6_K_c8_MinCols, gate_ring_q8_q6_K_c8_MaxCols, gate_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(gate_ring_q8_q6_K_c8, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 9, slots = 2;
-  static_assert(stages * 32 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 32 * sums <= 1152 && 1152 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -684,7 +684,7 @@ MINFER_KERNEL(gate_ring_q8_q6_K_c8, 544, (const uint8_t* __restrict__ w, const u
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 32 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1152);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;

@@ -9,6 +9,10 @@
 //   row = 8*block + warp covers all rows
 //   token = 8*tile + slot covers all tokens
 //   unit = lane + 32*round covers all cols
+// matmul_q8_q5_K_lanes_t8: Eight tokens to a tile, for weights that decode as rows streamed by lanes.
+//   row = 8*block + warp covers all rows
+//   token = 8*tile + slot covers all tokens
+//   unit = lane + 32*round covers all cols
 // spec 9cc43a5ea9daa35b49ee035dd49921b6d98fdbda1dcd56e6ca5e3bde97252066
 #include "minfer.cuh"
 #include "reduce.cuh"
@@ -101,6 +105,68 @@ MINFER_BOUNDS(matmul_q8_q5_K_padded_t8, {matmul_q8_q5_K_padded_t8_MinArch, matmu
 
 MINFER_KERNEL(matmul_q8_q5_K_padded_t8, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
   typedef q5_K_padded Unit;
+  constexpr int acts = Unit::elems / a8_file::elems;  // activation blocks of a unit
+  const int block = (int)blockIdx.x;
+  const int tile = (int)blockIdx.y;
+  const int warp = ((int)threadIdx.x / 32);
+  const int lane = ((int)threadIdx.x % 32);
+  const int row = 8*block + warp;
+  if (row >= rows) return;  // a whole warp
+  const int units = cols / Unit::elems;
+  const uint8_t* wrow = w + (size_t)row * Unit::row_bytes(cols);
+  const size_t xrow_bytes = (size_t)(cols / a8_file::elems) * a8_file::block_bytes;
+  float acc[8];
+  MINFER_UNROLL
+  for (int slot = 0; slot < 8; slot++) acc[slot] = 0.0f;
+  for (int round = 0;; round++) {
+    const int u = lane + 32*round;
+    if (u >= units) break;
+    Unit r;
+    unit_at(r, wrow, cols, u);
+    MINFER_UNROLL
+    for (int slot = 0; slot < 8; slot++) {
+      const int t = 8*tile + slot;
+      if (t >= tokens) break;
+      a8_file a[acts];
+      MINFER_UNROLL
+      for (int k = 0; k < acts; k++) unit_load(a[k], x + t * xrow_bytes + (size_t)(u * acts + k) * a8_file::block_bytes, 0);
+      MINFER_COVER(row, u, t);
+      unit_acc(r, a, acc[slot]);
+    }
+  }
+  MINFER_UNROLL
+  for (int slot = 0; slot < 8; slot++) {
+    const int t = 8*tile + slot;
+    const float sum = warp_sum(acc[slot]);
+    if (lane == 0 && t < tokens) y[(size_t)t * y_stride + row] = bias ? sum + bias[row] : sum;
+  }
+}
+
+// lanes_t8
+// code: the baseline that every kernel is compiled for.
+constexpr long long matmul_q8_q5_K_lanes_t8_MinArch = 80;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long matmul_q8_q5_K_lanes_t8_BlockBytes = 176;
+static_assert(q5_K_lanes::block_bytes == matmul_q8_q5_K_lanes_t8_BlockBytes * q5_K_lanes::block_elems / 256, "matmul_q8_q5_K_lanes_t8 reads blocks of another size");
+// block: a row is whole q5_K blocks.
+constexpr long long matmul_q8_q5_K_lanes_t8_ColsMultiple = 256;
+// work: an empty axis is no launch.
+constexpr long long matmul_q8_q5_K_lanes_t8_MinRows = 1;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matmul_q8_q5_K_lanes_t8_MaxRows = 2147483647;
+// work: an empty axis is no launch.
+constexpr long long matmul_q8_q5_K_lanes_t8_MinTokens = 1;
+// grid: 65535 blocks in grid.y * 8 tokens a block.
+constexpr long long matmul_q8_q5_K_lanes_t8_MaxTokens = 524280;
+static_assert(65535ll * 8ll * 1ll == matmul_q8_q5_K_lanes_t8_MaxTokens, "grid: 65535 blocks in grid.y * 8 tokens a block");
+// work: at least one whole 256.
+constexpr long long matmul_q8_q5_K_lanes_t8_MinCols = 256;
+// index: 2147483647, the largest 32-bit argument, in whole 256s.
+constexpr long long matmul_q8_q5_K_lanes_t8_MaxCols = 2147483392;
+MINFER_BOUNDS(matmul_q8_q5_K_lanes_t8, {matmul_q8_q5_K_lanes_t8_MinArch, matmul_q8_q5_K_lanes_t8_BlockBytes, matmul_q8_q5_K_lanes_t8_ColsMultiple, matmul_q8_q5_K_lanes_t8_MinRows, matmul_q8_q5_K_lanes_t8_MaxRows, matmul_q8_q5_K_lanes_t8_MinTokens, matmul_q8_q5_K_lanes_t8_MaxTokens, matmul_q8_q5_K_lanes_t8_MinCols, matmul_q8_q5_K_lanes_t8_MaxCols});
+
+MINFER_KERNEL(matmul_q8_q5_K_lanes_t8, 256, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
+  typedef q5_K_lanes Unit;
   constexpr int acts = Unit::elems / a8_file::elems;  // activation blocks of a unit
   const int block = (int)blockIdx.x;
   const int tile = (int)blockIdx.y;

@@ -2,7 +2,7 @@
 // matvec-ring-q8 of q6_K: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; the copying warp adds the columns' partial sums in ascending order.
 //
 // matvec_ring_q8_q6_K_c112: Rows of up to 112 columns of 256.
-//   row = row_lo + slot + 4*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..895: 112 columns * 8 seats * 32 elements = 28672 cols
 // matvec_ring_q8_q6_K_c76: Up to 76 columns.
@@ -29,7 +29,7 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec b50dd6d47bb66546230c07747bebfc64353348a873e9a2ce002d161a64bb4b4f
+// spec 595627161bc71d7cdea0e78ebf64049dc618c3a322b0793d903850ab5f5caf46
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -45,8 +45,8 @@ static_assert(q6_K_lanes::block_bytes == matvec_ring_q8_q6_K_c112_BlockBytes * q
 constexpr long long matvec_ring_q8_q6_K_c112_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c112_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-constexpr long long matvec_ring_q8_q6_K_c112_MaxRows = 2147483644;
+// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
+constexpr long long matvec_ring_q8_q6_K_c112_MaxRows = 2147483646;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c112_MinTokens = 1;
 // coverage: 1 elements.
@@ -57,16 +57,16 @@ constexpr long long matvec_ring_q8_q6_K_c112_MinCols = 256;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q6_K_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == matvec_ring_q8_q6_K_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 2 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q6_K_c112_SharedBytes = 3760;
+// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q6_K_c112_SharedBytes = 3792;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c112, {matvec_ring_q8_q6_K_c112_MinArch, matvec_ring_q8_q6_K_c112_BlockBytes, matvec_ring_q8_q6_K_c112_ColsMultiple, matvec_ring_q8_q6_K_c112_MinRows, matvec_ring_q8_q6_K_c112_MaxRows, matvec_ring_q8_q6_K_c112_MinTokens, matvec_ring_q8_q6_K_c112_MaxTokens, matvec_ring_q8_q6_K_c112_MinCols, matvec_ring_q8_q6_K_c112_MaxCols, matvec_ring_q8_q6_K_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 2, tile = 4, sums = 113, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 2, sums = 113, slots = 2;
+  static_assert(stages * 2 * sums <= 904 && 904 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -100,8 +100,8 @@ MINFER_KERNEL(matvec_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w, con
   block_barrier();
   RingPlace<stages> at = {0, 0};
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 8 lanes to a row.
-    constexpr int per_row = 8;
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 16 lanes to a row.
+    constexpr int per_row = 16;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     for (int round = 0; round < tiles; round++, advance(at)) {
@@ -140,31 +140,31 @@ MINFER_KERNEL(matvec_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w, con
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[4] = {};
+    float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[4];
+      Unit r[2];
       MINFER_UNROLL
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 2; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 2; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
+    if (seat % slots < live && seat < 2 && column < columns) {
       partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
     }
     warp_barrier();
@@ -200,11 +200,11 @@ constexpr long long matvec_ring_q8_q6_K_c76_SharedBytes = 3912;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c76, {matvec_ring_q8_q6_K_c76_MinArch, matvec_ring_q8_q6_K_c76_BlockBytes, matvec_ring_q8_q6_K_c76_ColsMultiple, matvec_ring_q8_q6_K_c76_MinRows, matvec_ring_q8_q6_K_c76_MaxRows, matvec_ring_q8_q6_K_c76_MinTokens, matvec_ring_q8_q6_K_c76_MaxTokens, matvec_ring_q8_q6_K_c76_MinCols, matvec_ring_q8_q6_K_c76_MaxCols, matvec_ring_q8_q6_K_c76_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c76, 640, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c76, 640, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 77, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 4 * sums <= 924 && 924 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -338,11 +338,11 @@ constexpr long long matvec_ring_q8_q6_K_c56_SharedBytes = 3936;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c56, {matvec_ring_q8_q6_K_c56_MinArch, matvec_ring_q8_q6_K_c56_BlockBytes, matvec_ring_q8_q6_K_c56_ColsMultiple, matvec_ring_q8_q6_K_c56_MinRows, matvec_ring_q8_q6_K_c56_MaxRows, matvec_ring_q8_q6_K_c56_MinTokens, matvec_ring_q8_q6_K_c56_MaxTokens, matvec_ring_q8_q6_K_c56_MinCols, matvec_ring_q8_q6_K_c56_MaxCols, matvec_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c56, 480, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 4, sums = 57, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 4 * sums <= 912 && 912 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -476,11 +476,11 @@ constexpr long long matvec_ring_q8_q6_K_c32_SharedBytes = 4736;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c32, {matvec_ring_q8_q6_K_c32_MinArch, matvec_ring_q8_q6_K_c32_BlockBytes, matvec_ring_q8_q6_K_c32_ColsMultiple, matvec_ring_q8_q6_K_c32_MinRows, matvec_ring_q8_q6_K_c32_MaxRows, matvec_ring_q8_q6_K_c32_MinTokens, matvec_ring_q8_q6_K_c32_MaxTokens, matvec_ring_q8_q6_K_c32_MinCols, matvec_ring_q8_q6_K_c32_MaxCols, matvec_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c32, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 33, slots = 4;
-  static_assert(stages * 8 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 8 * sums <= 1056 && 1056 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -615,11 +615,11 @@ constexpr long long matvec_ring_q8_q6_K_c20_SharedBytes = 4768;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c20, {matvec_ring_q8_q6_K_c20_MinArch, matvec_ring_q8_q6_K_c20_BlockBytes, matvec_ring_q8_q6_K_c20_ColsMultiple, matvec_ring_q8_q6_K_c20_MinRows, matvec_ring_q8_q6_K_c20_MaxRows, matvec_ring_q8_q6_K_c20_MinTokens, matvec_ring_q8_q6_K_c20_MaxTokens, matvec_ring_q8_q6_K_c20_MinCols, matvec_ring_q8_q6_K_c20_MaxCols, matvec_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c20, 512, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 12, sums = 21, slots = 4;
-  static_assert(stages * 12 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 12 * sums <= 1008 && 1008 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -754,11 +754,11 @@ constexpr long long matvec_ring_q8_q6_K_c16_SharedBytes = 5312;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c16, {matvec_ring_q8_q6_K_c16_MinArch, matvec_ring_q8_q6_K_c16_BlockBytes, matvec_ring_q8_q6_K_c16_ColsMultiple, matvec_ring_q8_q6_K_c16_MinRows, matvec_ring_q8_q6_K_c16_MaxRows, matvec_ring_q8_q6_K_c16_MinTokens, matvec_ring_q8_q6_K_c16_MaxTokens, matvec_ring_q8_q6_K_c16_MinCols, matvec_ring_q8_q6_K_c16_MaxCols, matvec_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c16, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 17, slots = 4;
-  static_assert(stages * 16 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 16 * sums <= 1088 && 1088 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -893,11 +893,11 @@ constexpr long long matvec_ring_q8_q6_K_c8_SharedBytes = 6464;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c8, {matvec_ring_q8_q6_K_c8_MinArch, matvec_ring_q8_q6_K_c8_BlockBytes, matvec_ring_q8_q6_K_c8_ColsMultiple, matvec_ring_q8_q6_K_c8_MinRows, matvec_ring_q8_q6_K_c8_MaxRows, matvec_ring_q8_q6_K_c8_MinTokens, matvec_ring_q8_q6_K_c8_MaxTokens, matvec_ring_q8_q6_K_c8_MinCols, matvec_ring_q8_q6_K_c8_MaxCols, matvec_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(matvec_ring_q8_q6_K_c8, 544, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 32, sums = 9, slots = 4;
-  static_assert(stages * 32 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 32 * sums <= 1152 && 1152 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);

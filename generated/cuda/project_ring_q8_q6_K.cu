@@ -2,7 +2,7 @@
 // project-ring-q8 of q6_K: y[m] = sum over k of W[m,k] * (norm ? x[k] * norm[k] / sqrt(mean of x squared + eps) : x[k]), plus bias[m], plus residual[m], for one token and up to three matrices of as many columns: what surrounds a matrix product in a decoder, in one launch. Rows are streamed as by matvec-ring-q8. Each block rounds x to 8 bits per 32 elements itself (the norm's weight before, its factor after the product).
 //
 // project_ring_q8_q6_K_c112: Rows of up to 112 columns of 256.
-//   row = row_lo + slot + 4*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..895: 112 columns * 8 seats * 32 elements = 28672 cols
 // project_ring_q8_q6_K_c76: Up to 76 columns.
@@ -29,7 +29,7 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// spec cf64721f07b32cf30ca668ed2cb45ba847c6936a30c0c1850fc8122eb22a0198
+// spec e2b73a91148ac77181b46d45f88909e04763c2532c231a3d470c9fa502ed2f57
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -45,8 +45,8 @@ static_assert(q6_K_lanes::block_bytes == project_ring_q8_q6_K_c112_BlockBytes * 
 constexpr long long project_ring_q8_q6_K_c112_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q6_K_c112_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-constexpr long long project_ring_q8_q6_K_c112_MaxRows = 2147483644;
+// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q6_K_c112_MaxRows = 2147483646;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q6_K_c112_MinTokens = 1;
 // coverage: 1 elements.
@@ -57,16 +57,16 @@ constexpr long long project_ring_q8_q6_K_c112_MinCols = 256;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == project_ring_q8_q6_K_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 2 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 3888;
+// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 3920;
 MINFER_BOUNDS(project_ring_q8_q6_K_c112, {project_ring_q8_q6_K_c112_MinArch, project_ring_q8_q6_K_c112_BlockBytes, project_ring_q8_q6_K_c112_ColsMultiple, project_ring_q8_q6_K_c112_MinRows, project_ring_q8_q6_K_c112_MaxRows, project_ring_q8_q6_K_c112_MinTokens, project_ring_q8_q6_K_c112_MaxTokens, project_ring_q8_q6_K_c112_MinCols, project_ring_q8_q6_K_c112_MaxCols, project_ring_q8_q6_K_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 2, tile = 4, sums = 113, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 2, sums = 113, slots = 2;
+  static_assert(stages * 2 * sums <= 904 && 904 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -81,7 +81,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w0, c
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 4 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 904);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 896;
@@ -106,8 +106,8 @@ MINFER_KERNEL(project_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w0, c
   block_barrier();
   RingPlace<stages> at = {0, 0};
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 8 lanes to a row.
-    constexpr int per_row = 8;
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 16 lanes to a row.
+    constexpr int per_row = 16;
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
@@ -162,31 +162,31 @@ MINFER_KERNEL(project_ring_q8_q6_K_c112, 928, (const uint8_t* __restrict__ w0, c
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
-    float v[4] = {};
+    float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[4];
+      Unit r[2];
       MINFER_UNROLL
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 2; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 2; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
       }
     }
     const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
+    if (seat % slots < live && seat < 2 && column < columns) {
       partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
     }
     warp_barrier();
@@ -222,11 +222,11 @@ constexpr long long project_ring_q8_q6_K_c76_SharedBytes = 4040;
 MINFER_BOUNDS(project_ring_q8_q6_K_c76, {project_ring_q8_q6_K_c76_MinArch, project_ring_q8_q6_K_c76_BlockBytes, project_ring_q8_q6_K_c76_ColsMultiple, project_ring_q8_q6_K_c76_MinRows, project_ring_q8_q6_K_c76_MaxRows, project_ring_q8_q6_K_c76_MinTokens, project_ring_q8_q6_K_c76_MaxTokens, project_ring_q8_q6_K_c76_MinCols, project_ring_q8_q6_K_c76_MaxCols, project_ring_q8_q6_K_c76_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c76, 640, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76, 640, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 77, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 4 * sums <= 924 && 924 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -241,7 +241,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c76, 640, (const uint8_t* __restrict__ w0, co
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 4 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 924);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 608;
@@ -382,11 +382,11 @@ constexpr long long project_ring_q8_q6_K_c56_SharedBytes = 4064;
 MINFER_BOUNDS(project_ring_q8_q6_K_c56, {project_ring_q8_q6_K_c56_MinArch, project_ring_q8_q6_K_c56_BlockBytes, project_ring_q8_q6_K_c56_ColsMultiple, project_ring_q8_q6_K_c56_MinRows, project_ring_q8_q6_K_c56_MaxRows, project_ring_q8_q6_K_c56_MinTokens, project_ring_q8_q6_K_c56_MaxTokens, project_ring_q8_q6_K_c56_MinCols, project_ring_q8_q6_K_c56_MaxCols, project_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c56, 480, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 4, sums = 57, slots = 4;
-  static_assert(stages * 4 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 4 * sums <= 912 && 912 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -401,7 +401,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c56, 480, (const uint8_t* __restrict__ w0, co
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 4 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 912);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -542,11 +542,11 @@ constexpr long long project_ring_q8_q6_K_c32_SharedBytes = 4864;
 MINFER_BOUNDS(project_ring_q8_q6_K_c32, {project_ring_q8_q6_K_c32_MinArch, project_ring_q8_q6_K_c32_BlockBytes, project_ring_q8_q6_K_c32_ColsMultiple, project_ring_q8_q6_K_c32_MinRows, project_ring_q8_q6_K_c32_MaxRows, project_ring_q8_q6_K_c32_MinTokens, project_ring_q8_q6_K_c32_MaxTokens, project_ring_q8_q6_K_c32_MinCols, project_ring_q8_q6_K_c32_MaxCols, project_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c32, 544, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 33, slots = 4;
-  static_assert(stages * 8 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 8 * sums <= 1056 && 1056 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -562,7 +562,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c32, 544, (const uint8_t* __restrict__ w0, co
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 8 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1056);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -703,11 +703,11 @@ constexpr long long project_ring_q8_q6_K_c20_SharedBytes = 4896;
 MINFER_BOUNDS(project_ring_q8_q6_K_c20, {project_ring_q8_q6_K_c20_MinArch, project_ring_q8_q6_K_c20_BlockBytes, project_ring_q8_q6_K_c20_ColsMultiple, project_ring_q8_q6_K_c20_MinRows, project_ring_q8_q6_K_c20_MaxRows, project_ring_q8_q6_K_c20_MinTokens, project_ring_q8_q6_K_c20_MaxTokens, project_ring_q8_q6_K_c20_MinCols, project_ring_q8_q6_K_c20_MaxCols, project_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c20, 512, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 12, sums = 21, slots = 4;
-  static_assert(stages * 12 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 12 * sums <= 1008 && 1008 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -723,7 +723,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c20, 512, (const uint8_t* __restrict__ w0, co
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 12 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1008);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
@@ -864,11 +864,11 @@ constexpr long long project_ring_q8_q6_K_c16_SharedBytes = 5440;
 MINFER_BOUNDS(project_ring_q8_q6_K_c16, {project_ring_q8_q6_K_c16_MinArch, project_ring_q8_q6_K_c16_BlockBytes, project_ring_q8_q6_K_c16_ColsMultiple, project_ring_q8_q6_K_c16_MinRows, project_ring_q8_q6_K_c16_MaxRows, project_ring_q8_q6_K_c16_MinTokens, project_ring_q8_q6_K_c16_MaxTokens, project_ring_q8_q6_K_c16_MinCols, project_ring_q8_q6_K_c16_MaxCols, project_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c16, 544, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 17, slots = 4;
-  static_assert(stages * 16 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 16 * sums <= 1088 && 1088 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -884,7 +884,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c16, 544, (const uint8_t* __restrict__ w0, co
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 16 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1088);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -1025,11 +1025,11 @@ constexpr long long project_ring_q8_q6_K_c8_SharedBytes = 6592;
 MINFER_BOUNDS(project_ring_q8_q6_K_c8, {project_ring_q8_q6_K_c8_MinArch, project_ring_q8_q6_K_c8_BlockBytes, project_ring_q8_q6_K_c8_ColsMultiple, project_ring_q8_q6_K_c8_MinRows, project_ring_q8_q6_K_c8_MaxRows, project_ring_q8_q6_K_c8_MinTokens, project_ring_q8_q6_K_c8_MaxTokens, project_ring_q8_q6_K_c8_MinCols, project_ring_q8_q6_K_c8_MaxCols, project_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL(project_ring_q8_q6_K_c8, 544, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 32, sums = 9, slots = 4;
-  static_assert(stages * 32 * sums % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages * 32 * sums <= 1152 && 1152 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -1045,7 +1045,7 @@ MINFER_KERNEL(project_ring_q8_q6_K_c8, 544, (const uint8_t* __restrict__ w0, con
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + stages * 32 * sums);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1152);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;

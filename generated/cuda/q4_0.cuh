@@ -41,6 +41,70 @@ MINFER_DEVICE void unit_acc(const q4_0_file& r, const a8_file* x, float& acc) {
   acc += x[0].n_d * r.n_d * (float)dot0;
 }
 
+// q4_0, blocks of 18 bytes (lanes layout): a unit is 32 elements, 1 in a block.
+struct q4_0_lanes {
+  uint32_t q_qs[4];
+  float n_d;
+  static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 18, group = 32, groups = 1, add = -8;
+  MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q4_0_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* in_qs = row + 16 * b;
+  const uint8_t* in_d = row + 16 * blocks + 2 * b;
+  put16(r.q_qs + 0, From::load16(in_qs));
+  r.n_d = f16_to_f32((uint16_t)(From::load2(in_d)));
+}
+MINFER_DEVICE void unit_at(q4_0_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q4_0_lanes::block_elems, u / q4_0_lanes::per_block, u % q4_0_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q4_0_lanes& r, int i) {
+  return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu);
+}
+MINFER_DEVICE int unit_code(const q4_0_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q4_0_lanes& r, int g) {
+  return r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q4_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE float unit_bias(const q4_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q4_0_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  dot0 += -8 * sum0;
+  acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q4_0_lanes_acts {
+  int q[8];
+  float d[1];
+  int start[1];  // -8 times the sum of a group
+};
+MINFER_DEVICE void unit_prepare(q4_0_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+  x.start[0] = -8 * (int)a[0].n_sum;
+}
+MINFER_DEVICE float unit_dot(const q4_0_lanes& r, const q4_0_lanes_acts& x) {
+  int dot0 = x.start[0];
+  dot0 = dp4a_u(r.q_qs[0] & 0x0f0f0f0fu, x.q[0], dot0);
+  dot0 = dp4a_u(r.q_qs[1] & 0x0f0f0f0fu, x.q[1], dot0);
+  dot0 = dp4a_u(r.q_qs[2] & 0x0f0f0f0fu, x.q[2], dot0);
+  dot0 = dp4a_u(r.q_qs[3] & 0x0f0f0f0fu, x.q[3], dot0);
+  int dot0_4 = 0;
+  dot0_4 = dp4a_u(r.q_qs[0] & 0xf0f0f0f0u, x.q[4], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[1] & 0xf0f0f0f0u, x.q[5], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[2] & 0xf0f0f0f0u, x.q[6], dot0_4);
+  dot0_4 = dp4a_u(r.q_qs[3] & 0xf0f0f0f0u, x.q[7], dot0_4);
+  dot0 += dot0_4 >> 4;
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(dot0), y);
+  return y;
+}
+
 // q4_0, blocks of 32 bytes (padded layout): a unit is 32 elements, 1 in a block.
 struct q4_0_padded {
   uint32_t q_qs[4];

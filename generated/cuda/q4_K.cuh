@@ -116,11 +116,12 @@ template <typename From> MINFER_DEVICE void unit_fetch(q4_K_lanes& r, const uint
   const uint8_t* blk = row + 144 * b;
   put16(r.q_qs + 0, From::load16(blk + 16 * p));
   r.n_sc = (float)(unsigned)((From::load1(blk + 136 + p) & 0x3fu));
-  r.n_d = f16_to_f32((uint16_t)(From::load2(blk + 128)));
-  r.n_m = (float)(unsigned)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((From::load4(blk + 132) >> (4 * p)) & 0xfu) << 2)));
-  r.n_dmin = f16_to_f32((uint16_t)(From::load2(blk + 130)));
+  const uint2 head_128 = From::load8(blk + 128);
+  r.n_d = f16_to_f32((uint16_t)((head_128.x >> 0 & 0xffffu)));
+  r.n_m = (float)(unsigned)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((head_128.y >> (4 * p)) & 0xfu) << 2)));
+  r.n_dmin = f16_to_f32((uint16_t)((head_128.x >> 16 & 0xffffu)));
   r.i_sc = (int)((From::load1(blk + 136 + p) & 0x3fu));
-  r.i_m = (int)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((From::load4(blk + 132) >> (4 * p)) & 0xfu) << 2)));
+  r.i_m = (int)((((From::load1(blk + 136 + p) >> (6)) & 0x3u) | (((head_128.y >> (4 * p)) & 0xfu) << 2)));
 }
 MINFER_DEVICE void unit_at(q4_K_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q4_K_lanes::block_elems, u / q4_K_lanes::per_block, u % q4_K_lanes::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q4_K_lanes& r, int i) {

@@ -43,6 +43,65 @@ MINFER_DEVICE void unit_acc(const q5_0_file& r, const a8_file* x, float& acc) {
   acc += x[0].n_d * r.n_d * (float)dot0;
 }
 
+// q5_0, blocks of 22 bytes (lanes layout): a unit is 32 elements, 1 in a block.
+struct q5_0_lanes {
+  uint32_t q_qs[4];
+  uint32_t q_qh[1];
+  float n_d;
+  static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 22, group = 32, groups = 1, add = -16;
+  MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q5_0_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* in_qs = row + 16 * b;
+  const uint8_t* in_qh = row + 16 * blocks + 4 * b;
+  const uint8_t* in_d = row + 20 * blocks + 2 * b;
+  put16(r.q_qs + 0, From::load16(in_qs));
+  r.q_qh[0] = From::load4(in_qh);
+  r.n_d = f16_to_f32((uint16_t)(From::load2(in_d)));
+}
+MINFER_DEVICE void unit_at(q5_0_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q5_0_lanes::block_elems, u / q5_0_lanes::per_block, u % q5_0_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q5_0_lanes& r, int i) {
+  return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu) | (((r.q_qh[0] >> (i)) & 0x01010101u) << 4);
+}
+MINFER_DEVICE int unit_code(const q5_0_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q5_0_lanes& r, int g) {
+  return r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q5_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE float unit_bias(const q5_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q5_0_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  dot0 += -16 * sum0;
+  acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q5_0_lanes_acts {
+  int q[8];
+  float d[1];
+  int start[1];  // -16 times the sum of a group
+};
+MINFER_DEVICE void unit_prepare(q5_0_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+  x.start[0] = -16 * (int)a[0].n_sum;
+}
+MINFER_DEVICE float unit_dot(const q5_0_lanes& r, const q5_0_lanes_acts& x) {
+  int dot0 = x.start[0];
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), x.q[i], dot0);
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(dot0), y);
+  return y;
+}
+
 // q5_0, blocks of 32 bytes (padded layout): a unit is 32 elements, 1 in a block.
 struct q5_0_padded {
   uint32_t q_qs[4];

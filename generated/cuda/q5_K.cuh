@@ -51,6 +51,74 @@ MINFER_DEVICE void unit_acc(const q5_K_file& r, const a8_file* x, float& acc) {
   acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
 }
 
+// q5_K, blocks of 176 bytes (lanes layout): a unit is 32 elements, 8 in a block.
+struct q5_K_lanes {
+  uint32_t q_qs[4];
+  uint32_t q_qh[1];
+  float n_sc;
+  float n_d;
+  float n_m;
+  float n_dmin;
+  int i_sc;
+  int i_m;
+  static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q5_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* blk = row + 176 * b;
+  put16(r.q_qs + 0, From::load16(blk + 16 * p));
+  r.q_qh[0] = From::load4(blk + 128 + 4 * p);
+  r.n_sc = (float)(unsigned)((From::load1(blk + 168 + p) & 0x3fu));
+  const uint2 head_160 = From::load8(blk + 160);
+  r.n_d = f16_to_f32((uint16_t)((head_160.x >> 0 & 0xffffu)));
+  r.n_m = (float)(unsigned)((((From::load1(blk + 168 + p) >> (6)) & 0x3u) | (((head_160.y >> (4 * p)) & 0xfu) << 2)));
+  r.n_dmin = f16_to_f32((uint16_t)((head_160.x >> 16 & 0xffffu)));
+  r.i_sc = (int)((From::load1(blk + 168 + p) & 0x3fu));
+  r.i_m = (int)((((From::load1(blk + 168 + p) >> (6)) & 0x3u) | (((head_160.y >> (4 * p)) & 0xfu) << 2)));
+}
+MINFER_DEVICE void unit_at(q5_K_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q5_K_lanes::block_elems, u / q5_K_lanes::per_block, u % q5_K_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q5_K_lanes& r, int i) {
+  return ((r.q_qs[i % 4] >> (4 * (i / 4))) & 0x0f0f0f0fu) | (((r.q_qh[0] >> (i)) & 0x01010101u) << 4);
+}
+MINFER_DEVICE int unit_code(const q5_K_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q5_K_lanes& r, int g) {
+  return r.n_sc * r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q5_K_lanes& r, int g) {
+  return r.n_m * r.n_dmin;
+}
+MINFER_DEVICE float unit_bias(const q5_K_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q5_K_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  const int sum0 = (int)x[0].n_sum;
+  acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
+}
+struct q5_K_lanes_acts {
+  int q[8];
+  float d[1];
+  int sum[1];
+};
+MINFER_DEVICE void unit_prepare(q5_K_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+  x.sum[0] = (int)a[0].n_sum;
+}
+MINFER_DEVICE float unit_dot(const q5_K_lanes& r, const q5_K_lanes_acts& x) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), x.q[i], dot0);
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(r.i_sc * dot0), y);
+  y = fmaf(-(x.d[0] * (r.n_dmin)), (float)(r.i_m * x.sum[0]), y);
+  return y;
+}
+
 // q5_K, blocks of 176 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q5_K_padded {
   uint32_t q_qs[8];

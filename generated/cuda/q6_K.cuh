@@ -87,11 +87,12 @@ template <typename From> MINFER_DEVICE void unit_fetch(q6_K_lanes& r, const uint
   const uint8_t* in_d = row + 208 * blocks + 2 * b;
   put16(r.q_ql + 0, From::load16(in_ql + 16 * p));
   put8(r.q_qh + 0, From::load8(in_qh + 8 * p));
-  r.n_sc[0] = (float)(int8_t)(From::load1(in_scales + 2 * p));
-  r.n_sc[1] = (float)(int8_t)(From::load1(in_scales + 1 + 2 * p));
+  const uint32_t run_scales_0 = From::load2(in_scales + 2 * p);
+  r.n_sc[0] = (float)(int8_t)((run_scales_0 >> 0 & 0xffu));
+  r.n_sc[1] = (float)(int8_t)((run_scales_0 >> 8 & 0xffu));
   r.n_d = f16_to_f32((uint16_t)(From::load2(in_d)));
-  r.i_sc[0] = (int)(int8_t)(From::load1(in_scales + 2 * p));
-  r.i_sc[1] = (int)(int8_t)(From::load1(in_scales + 1 + 2 * p));
+  r.i_sc[0] = (int)(int8_t)((run_scales_0 >> 0 & 0xffu));
+  r.i_sc[1] = (int)(int8_t)((run_scales_0 >> 8 & 0xffu));
 }
 MINFER_DEVICE void unit_at(q6_K_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q6_K_lanes::block_elems, u / q6_K_lanes::per_block, u % q6_K_lanes::per_block); }
 MINFER_DEVICE uint32_t unit_codes(const q6_K_lanes& r, int i) {

@@ -43,6 +43,59 @@ MINFER_DEVICE void unit_acc(const q8_0_file& r, const a8_file* x, float& acc) {
   acc += x[0].n_d * r.n_d * (float)dot0;
 }
 
+// q8_0, blocks of 34 bytes (lanes layout): a unit is 32 elements, 1 in a block.
+struct q8_0_lanes {
+  uint32_t q_qs[8];
+  float n_d;
+  static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 34, group = 32, groups = 1, add = 0;
+  MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+};
+template <typename From> MINFER_DEVICE void unit_fetch(q8_0_lanes& r, const uint8_t* row, int blocks, int b, int p) {
+  const uint8_t* in_qs = row + 32 * b;
+  const uint8_t* in_d = row + 32 * blocks + 2 * b;
+  put16(r.q_qs + 0, From::load16(in_qs));
+  put16(r.q_qs + 4, From::load16(in_qs + 16));
+  r.n_d = f16_to_f32((uint16_t)(From::load2(in_d)));
+}
+MINFER_DEVICE void unit_at(q8_0_lanes& r, const uint8_t* row, int cols, int u) { unit_fetch<FromGlobal>(r, row, cols / q8_0_lanes::block_elems, u / q8_0_lanes::per_block, u % q8_0_lanes::per_block); }
+MINFER_DEVICE uint32_t unit_codes(const q8_0_lanes& r, int i) {
+  return r.q_qs[i];
+}
+MINFER_DEVICE int unit_code(const q8_0_lanes& r, int e) { return (int)(int8_t)(unit_codes(r, e / 4) >> (8 * (e % 4))); }
+MINFER_DEVICE float unit_scale(const q8_0_lanes& r, int g) {
+  return r.n_d;
+}
+MINFER_DEVICE float unit_offset(const q8_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE float unit_bias(const q8_0_lanes& r, int g) {
+  return 0.0f;
+}
+MINFER_DEVICE void unit_acc(const q8_0_lanes& r, const a8_file* x, float& acc) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
+  acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q8_0_lanes_acts {
+  int q[8];
+  float d[1];
+};
+MINFER_DEVICE void unit_prepare(q8_0_lanes_acts& x, const a8_file* a) {
+  x.d[0] = a[0].n_d;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) x.q[i + 0] = (int)a[0].q_qs[i];
+}
+MINFER_DEVICE float unit_dot(const q8_0_lanes& r, const q8_0_lanes_acts& x) {
+  int dot0 = 0;
+  MINFER_UNROLL
+  for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), x.q[i], dot0);
+  float y = 0.0f;
+  y = fmaf(x.d[0] * (r.n_d), (float)(dot0), y);
+  return y;
+}
+
 // q8_0, blocks of 48 bytes (padded layout): a unit is 32 elements, 1 in a block.
 struct q8_0_padded {
   uint32_t q_qs[8];

@@ -147,6 +147,77 @@ func refuseEmbedQ5_0Padded(q *kernel.Query) int {
 	return -1
 }
 
+// token index of embed/lanes: token.
+// unit index of embed/lanes: 64*block + thread.
+const (
+	// code: the baseline that every kernel is compiled for.
+	embedQ5_0LanesMinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	embedQ5_0LanesBlockBytes = 22
+	// block: a row is whole q5_0 blocks.
+	embedQ5_0LanesColsMultiple = 32
+	// work: an empty axis is no launch.
+	embedQ5_0LanesMinTokens = 1
+	// grid: 65535 blocks in grid.y.
+	embedQ5_0LanesMaxTokens = 65535 * 1 * 1
+	// work: at least one whole 32.
+	embedQ5_0LanesMinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	embedQ5_0LanesMaxCols = 2147483616
+)
+
+var embedQ5_0Lanes = kernel.Variant{
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: embedQ5_0LanesMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: embedQ5_0LanesBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5_0LanesColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5_0LanesMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5_0LanesMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5_0LanesMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5_0LanesMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
+	},
+	Class:  "f32",
+	Family: "embed",
+	Format: "q5_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Cols + 2047) / 2048)), uint32(q.Tokens), 1}
+	},
+	Name:     "lanes",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "embed_q5_0.cu",
+	Switch:    "",
+	Symbol:    "embed_q5_0_lanes",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseEmbedQ5_0Lanes(q *kernel.Query) int {
+	switch {
+	case q.Arch < embedQ5_0LanesMinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%embedQ5_0LanesColsMultiple != 0:
+		return 2
+	case q.Tokens < embedQ5_0LanesMinTokens:
+		return 3
+	case q.Tokens > embedQ5_0LanesMaxTokens:
+		return 4
+	case q.Cols < embedQ5_0LanesMinCols:
+		return 5
+	case q.Cols > embedQ5_0LanesMaxCols:
+		return 6
+	}
+	return -1
+}
+
 // EmbedQ5_0 is the gate: variants in the order in which they are tried.
 var EmbedQ5_0 = kernel.Entry{
 	Class:  "f32",
@@ -154,6 +225,9 @@ var EmbedQ5_0 = kernel.Entry{
 	Format: "q5_0",
 	Op:     "embed",
 	Steps: []kernel.Step{{
+		Refuse:  refuseEmbedQ5_0Lanes,
+		Variant: &embedQ5_0Lanes,
+	}, {
 		Refuse:  refuseEmbedQ5_0Padded,
 		Variant: &embedQ5_0Padded,
 	}, {

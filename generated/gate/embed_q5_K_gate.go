@@ -147,6 +147,77 @@ func refuseEmbedQ5KPadded(q *kernel.Query) int {
 	return -1
 }
 
+// token index of embed/lanes: token.
+// unit index of embed/lanes: 64*block + thread.
+const (
+	// code: the baseline that every kernel is compiled for.
+	embedQ5KLanesMinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	embedQ5KLanesBlockBytes = 176
+	// block: a row is whole q5_K blocks.
+	embedQ5KLanesColsMultiple = 256
+	// work: an empty axis is no launch.
+	embedQ5KLanesMinTokens = 1
+	// grid: 65535 blocks in grid.y.
+	embedQ5KLanesMaxTokens = 65535 * 1 * 1
+	// work: at least one whole 256.
+	embedQ5KLanesMinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	embedQ5KLanesMaxCols = 2147483392
+)
+
+var embedQ5KLanes = kernel.Variant{
+	Arch:   80,
+	Args:   embedArgs,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: embedQ5KLanesMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: embedQ5KLanesBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: embedQ5KLanesColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "tokens", Value: embedQ5KLanesMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: embedQ5KLanesMaxTokens, Source: "grid", Chain: "65535 blocks in grid.y"},
+		{Kind: kernel.Min, Dim: "cols", Value: embedQ5KLanesMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: embedQ5KLanesMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+	},
+	Class:  "f32",
+	Family: "embed",
+	Format: "q5_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Cols + 2047) / 2048)), uint32(q.Tokens), 1}
+	},
+	Name:     "lanes",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "embed_q5_K.cu",
+	Switch:    "",
+	Symbol:    "embed_q5_K_lanes",
+	Threads:   64,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseEmbedQ5KLanes(q *kernel.Query) int {
+	switch {
+	case q.Arch < embedQ5KLanesMinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%embedQ5KLanesColsMultiple != 0:
+		return 2
+	case q.Tokens < embedQ5KLanesMinTokens:
+		return 3
+	case q.Tokens > embedQ5KLanesMaxTokens:
+		return 4
+	case q.Cols < embedQ5KLanesMinCols:
+		return 5
+	case q.Cols > embedQ5KLanesMaxCols:
+		return 6
+	}
+	return -1
+}
+
 // EmbedQ5K is the gate: variants in the order in which they are tried.
 var EmbedQ5K = kernel.Entry{
 	Class:  "f32",
@@ -154,6 +225,9 @@ var EmbedQ5K = kernel.Entry{
 	Format: "q5_K",
 	Op:     "embed",
 	Steps: []kernel.Step{{
+		Refuse:  refuseEmbedQ5KLanes,
+		Variant: &embedQ5KLanes,
+	}, {
 		Refuse:  refuseEmbedQ5KPadded,
 		Variant: &embedQ5KPadded,
 	}, {

@@ -169,6 +169,88 @@ func refuseMatmulQ8Q5KPaddedT8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matmul-q8/lanes_t8: 8*block + warp.
+// token index of matmul-q8/lanes_t8: 8*tile + slot.
+// unit index of matmul-q8/lanes_t8: lane + 32*round.
+const (
+	// code: the baseline that every kernel is compiled for.
+	matmulQ8Q5KLanesT8MinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	matmulQ8Q5KLanesT8BlockBytes = 176
+	// block: a row is whole q5_K blocks.
+	matmulQ8Q5KLanesT8ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matmulQ8Q5KLanesT8MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8Q5KLanesT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
+	matmulQ8Q5KLanesT8MinTokens = 1
+	// grid: 65535 blocks in grid.y * 8 tokens a block.
+	matmulQ8Q5KLanesT8MaxTokens = 65535 * 8 * 1
+	// work: at least one whole 256.
+	matmulQ8Q5KLanesT8MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulQ8Q5KLanesT8MaxCols = 2147483392
+)
+
+var matmulQ8Q5KLanesT8 = kernel.Variant{
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matmulQ8Q5KLanesT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulQ8Q5KLanesT8BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8Q5KLanesT8ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q5KLanesT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q5KLanesT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q5KLanesT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8Q5KLanesT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q5KLanesT8MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q5KLanesT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+	},
+	Class:  "q8",
+	Family: "matmul-q8",
+	Format: "q5_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Rows + 7) / 8)), uint32(((q.Tokens + 7) / 8)), 1}
+	},
+	Name:     "lanes_t8",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "matmul_q8_q5_K.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_q5_K_lanes_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatmulQ8Q5KLanesT8(q *kernel.Query) int {
+	switch {
+	case q.Arch < matmulQ8Q5KLanesT8MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matmulQ8Q5KLanesT8ColsMultiple != 0:
+		return 2
+	case q.Rows < matmulQ8Q5KLanesT8MinRows:
+		return 3
+	case q.Rows > matmulQ8Q5KLanesT8MaxRows:
+		return 4
+	case q.Tokens < matmulQ8Q5KLanesT8MinTokens:
+		return 5
+	case q.Tokens > matmulQ8Q5KLanesT8MaxTokens:
+		return 6
+	case q.Cols < matmulQ8Q5KLanesT8MinCols:
+		return 7
+	case q.Cols > matmulQ8Q5KLanesT8MaxCols:
+		return 8
+	}
+	return -1
+}
+
 // MatmulQ8Q5K is the gate: variants in the order in which they are tried.
 var MatmulQ8Q5K = kernel.Entry{
 	Class:  "q8",
@@ -176,6 +258,9 @@ var MatmulQ8Q5K = kernel.Entry{
 	Format: "q5_K",
 	Op:     "matmul-tile",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatmulQ8Q5KLanesT8,
+		Variant: &matmulQ8Q5KLanesT8,
+	}, {
 		Refuse:  refuseMatmulQ8Q5KPaddedT8,
 		Variant: &matmulQ8Q5KPaddedT8,
 	}, {

@@ -169,6 +169,88 @@ func refuseMatmulQ8Q8_0PaddedT8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matmul-q8/lanes_t8: 8*block + warp.
+// token index of matmul-q8/lanes_t8: 8*tile + slot.
+// unit index of matmul-q8/lanes_t8: lane + 32*round.
+const (
+	// code: the baseline that every kernel is compiled for.
+	matmulQ8Q8_0LanesT8MinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	matmulQ8Q8_0LanesT8BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	matmulQ8Q8_0LanesT8ColsMultiple = 32
+	// work: an empty axis is no launch.
+	matmulQ8Q8_0LanesT8MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulQ8Q8_0LanesT8MaxRows = 2147483647
+	// work: an empty axis is no launch.
+	matmulQ8Q8_0LanesT8MinTokens = 1
+	// grid: 65535 blocks in grid.y * 8 tokens a block.
+	matmulQ8Q8_0LanesT8MaxTokens = 65535 * 8 * 1
+	// work: at least one whole 32.
+	matmulQ8Q8_0LanesT8MinCols = 32
+	// index: 2147483647, the largest 32-bit argument, in whole 32s.
+	matmulQ8Q8_0LanesT8MaxCols = 2147483616
+)
+
+var matmulQ8Q8_0LanesT8 = kernel.Variant{
+	Arch:   80,
+	Args:   matmulQ8Args,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matmulQ8Q8_0LanesT8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulQ8Q8_0LanesT8BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulQ8Q8_0LanesT8ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulQ8Q8_0LanesT8MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulQ8Q8_0LanesT8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulQ8Q8_0LanesT8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulQ8Q8_0LanesT8MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 8 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulQ8Q8_0LanesT8MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulQ8Q8_0LanesT8MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
+	},
+	Class:  "q8",
+	Family: "matmul-q8",
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Rows + 7) / 8)), uint32(((q.Tokens + 7) / 8)), 1}
+	},
+	Name:     "lanes_t8",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "matmul_q8_q8_0.cu",
+	Switch:    "",
+	Symbol:    "matmul_q8_q8_0_lanes_t8",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatmulQ8Q8_0LanesT8(q *kernel.Query) int {
+	switch {
+	case q.Arch < matmulQ8Q8_0LanesT8MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matmulQ8Q8_0LanesT8ColsMultiple != 0:
+		return 2
+	case q.Rows < matmulQ8Q8_0LanesT8MinRows:
+		return 3
+	case q.Rows > matmulQ8Q8_0LanesT8MaxRows:
+		return 4
+	case q.Tokens < matmulQ8Q8_0LanesT8MinTokens:
+		return 5
+	case q.Tokens > matmulQ8Q8_0LanesT8MaxTokens:
+		return 6
+	case q.Cols < matmulQ8Q8_0LanesT8MinCols:
+		return 7
+	case q.Cols > matmulQ8Q8_0LanesT8MaxCols:
+		return 8
+	}
+	return -1
+}
+
 // MatmulQ8Q8_0 is the gate: variants in the order in which they are tried.
 var MatmulQ8Q8_0 = kernel.Entry{
 	Class:  "q8",
@@ -176,6 +258,9 @@ var MatmulQ8Q8_0 = kernel.Entry{
 	Format: "q8_0",
 	Op:     "matmul-tile",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatmulQ8Q8_0LanesT8,
+		Variant: &matmulQ8Q8_0LanesT8,
+	}, {
 		Refuse:  refuseMatmulQ8Q8_0PaddedT8,
 		Variant: &matmulQ8Q8_0PaddedT8,
 	}, {

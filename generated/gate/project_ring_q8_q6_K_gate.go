@@ -5,7 +5,7 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // project-ring-q8 of q6_K: y[m] = sum over k of W[m,k] * (norm ? x[k] * norm[k] / sqrt(mean of x squared + eps) : x[k]), plus bias[m], plus residual[m], for one token and up to three matrices of as many columns: what surrounds a matrix product in a decoder, in one launch. Rows are streamed as by matvec-ring-q8. Each block rounds x to 8 bits per 32 elements itself (the norm's weight before, its factor after the product).
-// row index of project-ring-q8/c112: row_lo + slot + 4*round.
+// row index of project-ring-q8/c112: row_lo + slot + 2*round.
 // token index of project-ring-q8/c112: 0.
 // unit index of project-ring-q8/c112: 8*column + seat.
 const (
@@ -17,8 +17,8 @@ const (
 	projectRingQ8Q6KC112ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q6KC112MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	projectRingQ8Q6KC112MaxRows = 2147483644
+	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
+	projectRingQ8Q6KC112MaxRows = 2147483646
 	// work: an empty axis is no launch.
 	projectRingQ8Q6KC112MinTokens = 1
 	// coverage: 1 elements.
@@ -27,8 +27,8 @@ const (
 	projectRingQ8Q6KC112MinCols = 256
 	// coverage: 112 columns * 8 seats * 32 elements.
 	projectRingQ8Q6KC112MaxCols = 112 * 8 * 32
-	// memory: cols: 2 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC112SharedBytesFixed = 3888
+	// memory: cols: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC112SharedBytesFixed = 3920
 	projectRingQ8Q6KC112SharedBytesPer   = 1968
 	projectRingQ8Q6KC112SharedBytesLeast = 118784
 )
@@ -42,12 +42,12 @@ var projectRingQ8Q6KC112 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC112BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC112ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC112MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC112MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC112MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC112MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC112MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC112SharedBytesFixed, Per: projectRingQ8Q6KC112SharedBytesPer, Least: projectRingQ8Q6KC112SharedBytesLeast, Source: "memory", Chain: "2 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC112SharedBytesFixed, Per: projectRingQ8Q6KC112SharedBytesPer, Least: projectRingQ8Q6KC112SharedBytesLeast, Source: "memory", Chain: "4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",

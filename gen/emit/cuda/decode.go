@@ -808,7 +808,7 @@ func (d *decoder) groupWords(b *strings.Builder, c *model.Code, n int) []string 
 			if p.Plane.Code != nil {
 				panic("BUG: a scale that reads another code")
 			}
-			e := d.itemLoad(p.Item, gcd(d.align(p), p.At[i]), d.address(p.Plane.Field, p.Byte.Base+p.At[i], p.Byte))
+			e := d.groupItem(p, i)
 			shift := unitTerms(d.u.Shape, p.Shift.Stride)
 			if k := p.Shift.Base + p.ShiftAt[i]; k != 0 && shift != "" {
 				shift = fmt.Sprintf("%d + %s", k, shift)
@@ -832,6 +832,36 @@ func (d *decoder) groupWords(b *strings.Builder, c *model.Code, n int) []string 
 		}
 	}
 	return out
+}
+
+// groupItem is item i of a shared plane. In a layout of its own, items that lie together are loaded together: those of a block's header
+// as 8 bytes, neighbouring bytes of a unit as one item.
+func (d *decoder) groupItem(p lower.Plane, i int) string {
+	at, field := p.Byte.Base+p.At[i], p.Plane.Field
+	once := func(name, kind, load string) {
+		if line := fmt.Sprintf("  const %s %s = %s;\n", kind, name, load); !strings.Contains(d.loads.String(), line) {
+			d.loads.WriteString(line)
+		}
+	}
+	if d.from != "" && d.u.Format.InFile() && !d.u.Place.Planes && !slices.ContainsFunc(p.Byte.Stride, func(s int) bool { return s != 0 }) {
+		const window = 8
+		a := d.u.Place.At[field] + at
+		if bytes := p.Item / 8; d.u.Place.AlignBytes%window == 0 && a%window+bytes <= window {
+			name := fmt.Sprintf("head_%d", a/window*window)
+			once(name, "uint2", fmt.Sprintf("%sload8(blk + %d)", d.from, a/window*window))
+			word := name + map[int]string{0: ".x", 1: ".y"}[a%window/4]
+			if bytes == 4 {
+				return word
+			}
+			return fmt.Sprintf("(%s >> %d & 0x%xu)", word, 8*(a%4), 1<<p.Item-1)
+		}
+	}
+	if n := len(p.At); d.from != "" && d.u.Format.InFile() && p.Item == 8 && (n == 2 || n == 4) && p.At[n-1] == p.At[0]+n-1 && gcd(d.align(p), p.At[0])%n == 0 {
+		name := fmt.Sprintf("run_%s_%d", field.Name, p.Byte.Base+p.At[0])
+		once(name, "uint32_t", d.itemLoad(8*n, n, d.address(field, p.Byte.Base+p.At[0], p.Byte)))
+		return fmt.Sprintf("(%s >> %d & 0xffu)", name, 8*i)
+	}
+	return d.itemLoad(p.Item, gcd(d.align(p), p.At[i]), d.address(field, at, p.Byte))
 }
 
 // number is the float that a code word reads as.
