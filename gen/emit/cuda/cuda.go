@@ -135,6 +135,7 @@ func (e *emitter) headers() (files []emit.File, err error) {
 		if f.InFile() && !f.Plain() {
 			b.WriteString("#include \"a8.cuh\"\n")
 		}
+		var bodies strings.Builder
 		for _, k := range keys {
 			text, err := "", error(nil)
 			if f.Plain() {
@@ -145,12 +146,26 @@ func (e *emitter) headers() (files []emit.File, err error) {
 			if err != nil {
 				return nil, err
 			}
-			b.WriteString("\n" + text)
+			bodies.WriteString("\n" + text)
 		}
+		if strings.Contains(bodies.String(), "ue4m3_to_f32(") {
+			b.WriteString(ue4m3)
+		}
+		b.WriteString(bodies.String())
 		files = append(files, emit.File{Path: path.Join(dir, f.Name+".cuh"), Data: b.Bytes()})
 	}
 	return files, nil
 }
+
+// ue4m3 is the reading of an unsigned number with 4 bits of exponent and 3 of fraction, for the headers that need it.
+const ue4m3 = `
+// As ggml reads it: 0x7f is zero, and otherwise bit 7 is ignored.
+MINFER_DEVICE float ue4m3_to_f32(uint32_t w) {
+  const uint32_t e = w >> 3 & 15u, m = w & 7u;
+  if (w == 0x7fu) return 0.0f;
+  return e ? bits_f32((e + 120u) << 23 | m << 20) : (float)m * 0.001953125f;
+}
+`
 
 // view is what a template sees of a family for one format.
 type view struct {

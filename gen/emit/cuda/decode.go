@@ -54,6 +54,13 @@ func unitName(f *model.Format, l model.WeightLayout, elems int) string {
 
 // decode prints the decoder of units of elems elements.
 func decode(f *model.Format, l model.WeightLayout, elems int) (string, error) {
+	for _, s := range f.Segs {
+		for _, c := range slices.Concat(s.Value.Scale, s.Value.Minus, s.Value.Plus, s.Value.Bias) {
+			if c.As == model.F64 {
+				return "", fmt.Errorf("%s: %s reads as f64, which GPU kernels do not compute with; leave the format out with except", f.Spec, c.Name)
+			}
+		}
+	}
 	u, err := lower.Analyse(f, lower.Place(f, l), elems)
 	if err != nil {
 		return "", err
@@ -882,6 +889,8 @@ func number(c *model.Code, w string) string {
 		e = fmt.Sprintf("bf16_to_f32((uint16_t)(%s))", w)
 	case model.F32:
 		e = fmt.Sprintf("bits_f32(%s)", w)
+	case model.UE4M3:
+		e = fmt.Sprintf("ue4m3_to_f32(%s)", w)
 	case model.E8M0:
 		if c.Mul == 0.5 && c.Add == 0 {
 			return fmt.Sprintf("e8m0_half_to_f32((uint8_t)(%s))", w)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/minfer/minfer/gen/layout"
@@ -10,7 +11,7 @@ import (
 )
 
 // irregular prints a unit that is decoded element by element, from the bit addresses of each: for formats whose elements
-// do not lie alike. Groups are quads.
+// do not lie alike. Groups are quads, or less where scales change within one.
 func (d *decoder) irregular() error {
 	f := d.u.Format
 	for s, seg := range f.Segs {
@@ -18,9 +19,9 @@ func (d *decoder) irregular() error {
 			d.elementWord(s, seg, c)
 		}
 	}
-	d.group, d.add = lower.Quad, 0
+	d.group, d.add = sharedScales(f), 0
 	fmt.Fprintf(d, "struct %s {\n  const uint8_t* blk;\n  int first;\n", d.name)
-	d.constants(d.u.Elems / lower.Quad)
+	d.constants(d.u.Elems / d.group)
 	d.WriteString("};\n")
 	fmt.Fprintf(d, "MINFER_DEVICE void unit_load(%s& r, const uint8_t* blk, int p) {\n  r.blk = blk;\n  r.first = p * %d;\n}\n", d.name, d.u.Elems)
 	unitAt(d, d.name, false)
@@ -54,7 +55,7 @@ func (d *decoder) irregular() error {
 		}},
 		{"unit_bias", "0.0f", func(v *model.Value) ([]*model.Code, string) { return v.Bias, "" }},
 	} {
-		fmt.Fprintf(d, "MINFER_DEVICE float %s(const %s& r, int g) {\n  const uint8_t* blk = r.blk;\n  const int e = r.first + 4 * g;\n", part.name, d.name)
+		fmt.Fprintf(d, "MINFER_DEVICE float %s(const %s& r, int g) {\n  const uint8_t* blk = r.blk;\n  const int e = r.first + %d * g;\n", part.name, d.name, d.group)
 		if err := d.bySegment(func(s int, seg *model.Segment) (string, error) {
 			codes, sign := part.codes(&seg.Value)
 			if len(codes) == 0 {
@@ -74,13 +75,66 @@ func (d *decoder) irregular() error {
   MINFER_UNROLL
   for (int i = 0; i < %d; i++) {
     const a8_file& a = x[i / 8];
-    const int xq = (int)a.q_qs[i %% 8];
+`, d.name, d.u.Elems/lower.Quad)
+	if d.group == lower.Quad {
+		d.WriteString(`    const int xq = (int)a.q_qs[i % 8];
     const int dot = dp4a((int)unit_codes(r, i), xq, 0), sum = dp4a(0x01010101, xq, 0);
     acc += a.n_d * (unit_scale(r, i) * ((float)dot + unit_bias(r, i) * (float)sum) - unit_offset(r, i) * (float)sum);
   }
 }
-`, d.name, d.u.Elems/lower.Quad)
+`)
+		return nil
+	}
+	parts := lower.Quad / d.group
+	fmt.Fprintf(d, `    MINFER_UNROLL
+    for (int k = 0; k < %[1]d; k++) {
+      const int g = %[1]d * i + k;
+      const int xq = (int)(a.q_qs[i %% 8] & 0x%[2]xu << (%[3]d * k));  // the elements of group g
+      const int dot = dp4a((int)unit_codes(r, i), xq, 0), sum = dp4a(0x01010101, xq, 0);
+      acc += a.n_d * (unit_scale(r, g) * ((float)dot + unit_bias(r, g) * (float)sum) - unit_offset(r, g) * (float)sum);
+    }
+  }
+}
+`, parts, 1<<(8*d.group)-1, 8*d.group)
 	return nil
+}
+
+// sharedScales is the length of the runs, a whole part of a quad, whose elements have the same scales, offsets and biases.
+func sharedScales(f *model.Format) int {
+	var instances []string // of the codes, by element
+	for s, seg := range f.Segs {
+		v := seg.Value
+		for e := range seg.Elems() {
+			digits := seg.Shape.Digits(e)
+			key := fmt.Sprint(s)
+			for _, c := range slices.Concat(v.Scale, v.Minus, v.Plus, v.Bias) {
+				key += instance(c, digits)
+			}
+			instances = append(instances, key)
+		}
+	}
+	for n := lower.Quad; n > 1; n /= 2 {
+		alike := true
+		for e, key := range instances {
+			alike = alike && key == instances[e/n*n]
+		}
+		if alike {
+			return n
+		}
+	}
+	return 1
+}
+
+// instance says which bits a code reads for an element.
+func instance(c *model.Code, digits []int) string {
+	key := " " + c.Name
+	for _, p := range c.Planes {
+		key += fmt.Sprint(":", p.Layout.At(digits))
+		if p.Code != nil {
+			key += instance(p.Code, digits)
+		}
+	}
+	return key
 }
 
 // bySegment writes the return statements of a function of the element e.
