@@ -242,7 +242,7 @@ func report(table, committed *resource.Table, archive *ptx.Archive, same bool, r
 	if faults != nil {
 		return refusal{faults}
 	}
-	fmt.Fprintf(stdout, "%d files, %d kernels: as committed\n", len(archive.Units), len(table.Rows))
+	fmt.Fprintf(stdout, "%d files, %d rows of kernels: as committed\n", len(archive.Units), len(table.Rows))
 	return nil
 }
 

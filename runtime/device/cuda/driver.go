@@ -20,7 +20,7 @@ import (
 	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
-// Driver is one GPU behind the seam that the emulator also fills. It implements gpu.Driver and gpu.Grapher.
+// Driver is one GPU behind the seam that the emulator also fills. It implements gpu.Driver, gpu.Grapher and gpu.Stager.
 type Driver struct {
 	found
 	ctx     context.Context
@@ -44,6 +44,7 @@ type Driver struct {
 var (
 	_ gpu.Driver  = (*Driver)(nil)
 	_ gpu.Grapher = (*Driver)(nil)
+	_ gpu.Stager  = (*Driver)(nil)
 )
 
 // unit is a loaded .cu file.
@@ -378,6 +379,43 @@ func (d *Driver) stage() (*staging, error) {
 	return s, nil
 }
 
+// Stage implements gpu.Stager. What is larger than the staging buffers is ordinary memory.
+func (d *Driver) Stage(bytes int) ([]byte, error) {
+	if bytes > stagingBytes {
+		return make([]byte, bytes), nil
+	}
+	call := fmt.Sprintf("staging of %d bytes", bytes)
+	leave, err := d.enter(call, false)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s, err := d.stage()
+	if err != nil {
+		return nil, d.fail(call, err)
+	}
+	return s.memory.Bytes[:bytes], nil
+}
+
+// staged is the buffer that src is the beginning of, or nil.
+func (d *Driver) staged(src []byte) *staging {
+	for _, s := range d.staging {
+		if s != nil && &s.memory.Bytes[0] == &src[0] {
+			return s
+		}
+	}
+	return nil
+}
+
+// send copies from a staging buffer to the GPU.
+func (d *Driver) send(dst cu.DevicePtr, s *staging, bytes int) error {
+	if err := cu.MemcpyHtoDAsync(dst, unsafe.Pointer(&s.memory.Bytes[0]), int64(bytes), d.stream); err != nil {
+		return err
+	}
+	s.used = true
+	return s.done.Record(d.stream)
+}
+
 // Upload implements gpu.Driver. While the GPU copies one staging buffer, the next is filled.
 func (d *Driver) Upload(dst gpu.Pointer, src []byte) error {
 	call := fmt.Sprintf("upload of %d bytes to %#x", len(src), uint64(dst))
@@ -392,6 +430,12 @@ func (d *Driver) Upload(dst gpu.Pointer, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
+	if s := d.staged(src); s != nil {
+		if err := d.send(cu.DevicePtr(dst), s, len(src)); err != nil {
+			return d.fail(call, err)
+		}
+		return nil
+	}
 	if len(src) <= directBytes {
 		if err := cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)), d.stream); err != nil {
 			return d.fail(call, err)
@@ -404,13 +448,9 @@ func (d *Driver) Upload(dst gpu.Pointer, src []byte) error {
 			return d.fail(call, err)
 		}
 		n := copyParallel(s.memory.Bytes, src[at:])
-		if err := cu.MemcpyHtoDAsync(cu.DevicePtr(dst)+cu.DevicePtr(at), unsafe.Pointer(&s.memory.Bytes[0]), int64(n), d.stream); err != nil {
+		if err := d.send(cu.DevicePtr(dst)+cu.DevicePtr(at), s, n); err != nil {
 			return d.fail(call, err)
 		}
-		if err := s.done.Record(d.stream); err != nil {
-			return d.fail(call, err)
-		}
-		s.used = true
 	}
 	return nil
 }

@@ -292,6 +292,39 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// What is filled in place arrives, however often the buffers are reused.
+func TestStage(t *testing.T) {
+	d := open(t, driver.Options{})
+	const n, rounds = 3 << 20, 9
+	p, err := d.Alloc(n * rounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := random(n * rounds)
+	for i := range rounds {
+		b, err := d.(gpu.Stager).Stage(n - i)
+		if err != nil || len(b) != n-i {
+			t.Fatalf("%d bytes, %v", len(b), err)
+		}
+		copy(b, want[i*n:])
+		if err := d.Upload(p+gpu.Pointer(i*n), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have := make([]byte, n*rounds)
+	if err := d.Download(have, p); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rounds {
+		if !bytes.Equal(have[i*n:(i+1)*n-i], want[i*n:(i+1)*n-i]) {
+			t.Errorf("round %d comes back changed", i)
+		}
+	}
+	if b, err := d.(gpu.Stager).Stage(64 << 20); err != nil || len(b) != 64<<20 {
+		t.Errorf("more than the buffers hold: %d bytes, %v", len(b), err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // add is the kernel out = a + b, loaded, with its arguments for n elements of which a and b hold 1 and 2.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -197,7 +198,14 @@ const stagingBytes = 8 << 20
 // upload puts the weights into device memory.
 func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, total int64)) error {
 	total, done := p.WeightBytes(), int64(0)
-	staging := make([]byte, 0, stagingBytes)
+	var staging []byte
+	stage := func(bytes int) ([]byte, error) {
+		staging = slices.Grow(staging[:0], bytes)[:bytes]
+		return staging, nil
+	}
+	if s, ok := m.driver.(Stager); ok {
+		stage = s.Stage
+	}
 	for i := range p.Weights {
 		w := &p.Weights[i]
 		to, err := m.driver.Alloc(w.Bytes)
@@ -226,12 +234,15 @@ func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, to
 				return err
 			}
 			n := min(per, w.Weight.Rows-at)
-			staging = slices.Grow(staging[:0], n*row)[:n*row]
-			place.Pack(staging, w.Weight.Data[at*fileRow:(at+n)*fileRow], blocks)
-			if err := m.driver.Upload(to+Pointer(at*row), staging); err != nil {
+			placed, err := stage(n * row)
+			if err != nil {
 				return fmt.Errorf("%s: %w", w.Weight.Name, err)
 			}
-			done += int64(len(staging))
+			packRows(placed, w.Weight.Data[at*fileRow:(at+n)*fileRow], place, blocks, n)
+			if err := m.driver.Upload(to+Pointer(at*row), placed); err != nil {
+				return fmt.Errorf("%s: %w", w.Weight.Name, err)
+			}
+			done += int64(len(placed))
 			if progress != nil {
 				progress(done, total)
 			}
@@ -242,6 +253,26 @@ func (m *model) upload(ctx context.Context, p *plan.Plan, progress func(done, to
 	}
 	return nil
 }
+
+// packRows lays rows of blocks out as a placement says, several at a time: one thread alone does not fill the link to a GPU.
+func packRows(dst, src []byte, place kernel.Placement, blocks, rows int) {
+	row, fileRow := place.RowBytes(blocks), blocks*place.FileBlockBytes
+	parts := min(rows, runtime.GOMAXPROCS(0), max(1, len(dst)/packBytes))
+	var wait sync.WaitGroup
+	for i := range parts {
+		from, to := rows*i/parts, rows*(i+1)/parts
+		pack := func() { place.Pack(dst[from*row:to*row], src[from*fileRow:to*fileRow], blocks) }
+		if i == parts-1 {
+			pack()
+		} else {
+			wait.Go(pack)
+		}
+	}
+	wait.Wait()
+}
+
+// packBytes is the least that is worth a thread.
+const packBytes = 256 << 10
 
 // Place lays blocks of a file out as a placement of blocks says; padding is zero.
 func Place(dst, src []byte, p kernel.Placement) {

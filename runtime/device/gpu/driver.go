@@ -58,6 +58,13 @@ type Graph interface {
 	Close() error
 }
 
+// Stager is a Driver with memory of its own, from which it uploads without another copy.
+type Stager interface {
+	// Stage returns memory of that size, with arbitrary content, to be filled and given to Upload; it is not to be touched after that,
+	// nor after the next Stage.
+	Stage(bytes int) ([]byte, error)
+}
+
 // Witness is a Driver that counts which cells of an operation its kernels process: the coverage witness.
 type Witness interface {
 	// StartWitness begins counting: from here on each MINFER_COVER(row, unit[, token]) of any launch adds one to a cell of space.
