@@ -22,6 +22,8 @@ type job struct {
 	args map[string]any
 	// check holds the output against the reference. It returns the largest error over its tolerance.
 	check func(out []byte) (worst float64, err error)
+	// also, if not nil, judges what the kernel writes beside its output, by argument, before check is called.
+	also func(after map[string][]byte) error
 	// cells judges the coverage; nil: every cell exactly once.
 	cells func(c gpu.Coverage) error
 }
@@ -79,6 +81,7 @@ func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
 		Dependent: v.Awaits && b.driver.Info().Arch >= overlapArch}
 	var buffers []*buffer
 	var written *buffer
+	beside := map[*buffer]bool{} // what it writes beside its output
 	defer func() {
 		for _, m := range buffers {
 			if err := b.driver.Free(m.base); err != nil && ok {
@@ -108,6 +111,9 @@ func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
 		}
 		buffers = append(buffers, m)
 		if a.Out {
+			if written != nil && j.also != nil {
+				beside[written] = true
+			}
 			written = m
 		}
 		l.Args = append(l.Args, gpu.PointerArg(m.at))
@@ -148,6 +154,7 @@ func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
+	after := map[string][]byte{}
 	for _, m := range buffers {
 		now, err := b.download(m)
 		if err != nil {
@@ -156,8 +163,16 @@ func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
 		}
 		if m == written {
 			out = now
+		} else if beside[m] {
+			after[m.name] = now
 		} else if !bytes.Equal(now, m.content) {
 			b.fail("canary", j.name, "the kernel changed its input %s", m.name)
+			return nil, false
+		}
+	}
+	if j.also != nil {
+		if err := j.also(after); err != nil {
+			b.fail("value", j.name, "%v", err)
 			return nil, false
 		}
 	}

@@ -6,15 +6,11 @@ import (
 	"math"
 )
 
-func init() {
-	operations["project"] = fusedJobs
-	operations["gate"] = fusedJobs
-}
-
 // fused is one product with what surrounds it: a norm and the rounding to 8 bits before it, a bias, a residual or a gate after it.
 type fused struct {
 	product
 	norm, residual bool
+	parts          [2]int64 // rows of a second and a third matrix, of all rows
 }
 
 func (f fused) String() string {
@@ -24,6 +20,9 @@ func (f fused) String() string {
 	}
 	if f.residual {
 		s += ", residual"
+	}
+	if f.parts[0] > 0 {
+		s += fmt.Sprintf(", of which %d and %d in further matrices", f.parts[0], f.parts[1])
 	}
 	return s
 }
@@ -80,6 +79,15 @@ func fusedJobs(s *Subject) iter.Seq[*job] {
 			f.weights, f.residual = fill, true
 			if !try(f) {
 				return
+			}
+		}
+		if s.takes("rows2") {
+			for i, parts := range [][2]int64{{1, 0}, {1, 1}, {30, 5}, {3, 40}, {64, 0}} {
+				f := of(parts[0]+parts[1]+int64(1+7*i), 2*g, int64(1+i))
+				f.parts, f.norm, f.bias, f.residual = parts, i%2 == 0, i%3 != 0, i%3 != 1
+				if !try(f) {
+					return
+				}
 			}
 		}
 		r := random(g, int64(s.Variant.Threads))
@@ -147,8 +155,17 @@ func (s *Subject) fused(f fused) *job {
 	x := activations(1, f.cols, s.Geometry.Axis("unit").Elems, f.x, r)
 	args := map[string]any{"x": x, "norm": nil, "bias0": nil, "bias1": nil, "bias2": nil, "residual": nil, "w": nil, "w1": nil, "w2": nil,
 		"y1": nil, "y2": nil, "rows": f.rows, "rows0": f.rows, "rows1": int64(0), "rows2": int64(0), "cols": f.cols, "eps": float32(eps)}
-	args["w"], args["w0"] = w.place(s.Variant.Weights), w.place(s.Variant.Weights)
-	args["y"], args["y0"] = nans(f.rows), nans(f.rows)
+	args["w"], args["y"] = w.place(s.Variant.Weights), nans(f.rows)
+	// The rows of the parts, one after the other; the residual belongs to the first.
+	first := f.rows - f.parts[0] - f.parts[1]
+	blocks, from := args["w"].([]byte), int64(0)
+	rowBytes := int64(len(blocks)) / f.rows
+	for i, n := range []int64{first, f.parts[0], f.parts[1]} {
+		if n > 0 {
+			args[fmt.Sprint("w", i)], args[fmt.Sprint("y", i)], args[fmt.Sprint("rows", i)] = blocks[from*rowBytes:(from+n)*rowBytes], nans(n), n
+		}
+		from += n
+	}
 	var norm, bias, residual []float32
 	if f.norm {
 		norm = vector(f.cols)
@@ -156,11 +173,12 @@ func (s *Subject) fused(f fused) *job {
 	}
 	if f.bias {
 		bias = vector(f.rows)
-		args["bias0"] = bias
+		args["bias0"], args["bias1"], args["bias2"] = bias[:first], bias[first:first+f.parts[0]], bias[first+f.parts[0]:]
 	}
 	if f.residual {
 		residual = vector(f.rows)
-		args["residual"] = residual
+		args["residual"] = residual[:first]
+		clear(residual[first:])
 	}
 	var up *weights
 	if s.takes("w_up") {
@@ -169,7 +187,13 @@ func (s *Subject) fused(f fused) *job {
 	}
 	seen, factor := rounded(x, norm, eps)
 	tolerance := s.sumTolerance(f.cols)
+	var others []byte // outputs of all parts but the last
+	also := func(after map[string][]byte) error {
+		others = append(append([]byte{}, after["y0"]...), after["y1"]...)
+		return nil
+	}
 	check := func(out []byte) (worst float64, err error) {
+		out = append(others, out...)
 		sizes := blockSums(seen, int64(max(32, s.Info.BlockElems)))
 		for m := range f.rows {
 			got, err := number(out, m)
@@ -199,17 +223,11 @@ func (s *Subject) fused(f fused) *job {
 	}
 	q := s.query()
 	q.Rows, q.Cols, q.Tokens, q.Shares = f.rows, f.cols, 1, f.shares
-	return &job{name: f.String(), query: q, args: args, check: check}
+	return &job{name: f.String(), query: q, args: args, also: also, check: check}
 }
 
 // gated is g * sigmoid(g) * u and how much it moves when g and u do by one part of their sizes: the slope of g*sigmoid(g) is at most 1.1.
 func gated(g, gsize, u, usize float64) (want, size float64) {
 	silu := g / (1 + math.Exp(-g))
 	return silu * u, 1.1*gsize*math.Abs(u) + math.Abs(silu)*usize + 1.1*gsize*usize*0x1p-20
-}
-
-// A decode step's attention writes the cache, the partial results and the counters beside its output; its suite, which looks at all of
-// them, is TestAttendStep of runtime/device/emu.
-func init() {
-	operations["attend-step"] = func(*Subject) iter.Seq[*job] { return func(func(*job) bool) {} }
 }
