@@ -55,9 +55,35 @@ func main() {
 }
 `
 
+// judge runs the conformance suite of the kernels of an invented format on the emulator.
+const judge = `package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/minfer/minfer/runtime/conform"
+	"github.com/minfer/minfer/runtime/device/emu"
+	"github.com/minfer/minfer/runtime/device/gpu"
+	"github.com/minfer/minfer/runtime/kernel"
+)
+
+func TestInvented(t *testing.T) {
+	if _, err := emu.Open(t.Context(), emu.Options{}); errors.Is(err, emu.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	conform.Run(t, conform.Options{
+		Open:  func() (gpu.Driver, error) { return emu.Open(t.Context(), emu.Options{Threads: 1}) },
+		Match: func(v *kernel.Variant) bool { return v.Format == "x3_l" },
+		Brief: true,
+	})
+}
+`
+
 // TestInventedFormat adds the format of docs/adding-a-format.md to a scratch copy of the repository whose generated
 // files are wiped: one YAML file. The generator builds and generates, and the format is usable at once: through the
-// spec alone and through the generated Go code, with values that are worked out here by hand.
+// spec alone and through the generated Go code, with values that are worked out here by hand, and through its GPU kernels,
+// which pass the conformance suite on the emulator.
 func TestInventedFormat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a copy of the repository")
@@ -113,6 +139,18 @@ func TestInventedFormat(t *testing.T) {
 		// 127 steps of d = 1/127 rounded to f16 make one; f32 sums round at each step.
 		if math.Abs(y-sum) > 1e-3*magnitude {
 			t.Errorf("%s with ones is %g, the values sum to %g", name, y, sum)
+		}
+	}
+
+	put(t, filepath.Join(scratch, "cmd", "user", "kernels_test.go"), judge)
+	report := string(goTool(t, scratch, nil, "test", "-v", "-run", "TestInvented", "./cmd/user"))
+	if strings.Contains(report, "SKIP: TestInvented") {
+		t.Log("there is no C++ compiler: the GPU kernels were not run")
+		return
+	}
+	for _, family := range []string{"embed", "matmul-q8", "matvec-f32", "matvec-q8"} {
+		if !strings.Contains(report, "--- PASS: TestInvented/"+family+"/x3_l ") {
+			t.Errorf("the kernels of %s were not run:\n%s", family, report)
 		}
 	}
 }
