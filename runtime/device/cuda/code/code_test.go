@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/minfer/minfer/generated/cuda"
-	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/device/cuda/nvcc"
 	"github.com/minfer/minfer/runtime/device/cuda/ptx"
 	"github.com/minfer/minfer/runtime/device/gpu"
@@ -113,27 +111,18 @@ func TestOldMachineLooksForNoCompiler(t *testing.T) {
 	}
 }
 
-// unitOf is an emitted unit.
-func unitOf(t *testing.T, name string) (gpu.Unit, map[string]string) {
-	t.Helper()
-	sources, err := nvcc.Sources(cuda.Sources)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range sources {
-		if s.Name == name {
-			return gpu.Unit{Name: s.Name, Source: s.Text}, s.Headers
-		}
-	}
-	t.Fatalf("no source %s", name)
-	return gpu.Unit{}, nil
+// unit is a source, and an archive that has its PTX.
+func unit() (gpu.Unit, map[string]string, *ptx.Archive) {
+	u, headers := gpu.Unit{Name: "unit.cu", Source: "#include \"h.cuh\"\n"}, map[string]string{"h.cuh": "int h;\n"}
+	digest := nvcc.Source{Name: u.Name, Text: u.Source, Headers: headers}.Digest()
+	return u, headers, &ptx.Archive{Version: ptx.Version{Major: 7, Minor: 8}, Target: 80, Units: []ptx.Unit{{Name: u.Name, Source: digest, Text: ".version 7.8 // of the archive"}}}
 }
 
 func TestFindCode(t *testing.T) {
-	u, headers := unitOf(t, gate.MatvecQ8Q6K.Steps[0].Variant.Source)
+	u, headers, archive := unit()
 	fake := &fakeCompiler{release: ptx.Release{Major: 13}, archs: []int{90}}
-	native := &Codes{Machine: h200, archive: archive(t), native: fake, Arch: 90}
-	driver := &Codes{Machine: h200, archive: archive(t), Arch: 80, Why: "PTX"}
+	native := &Codes{Machine: h200, archive: archive, native: fake, Arch: 90}
+	driver := &Codes{Machine: h200, archive: archive, Arch: 80, Why: "PTX"}
 
 	code, err := native.Find(t.Context(), u, headers)
 	if err != nil || !code.Native || code.Arch != 90 || string(code.Data) != "native "+u.Name {
@@ -143,7 +132,7 @@ func TestFindCode(t *testing.T) {
 		t.Error("native code for sm_90 may not overlap")
 	}
 	code, err = driver.Find(t.Context(), u, headers)
-	if err != nil || code.Native || code.Arch != 80 || !strings.Contains(string(code.Data), ".entry "+gate.MatvecQ8Q6K.Steps[0].Variant.Symbol) {
+	if err != nil || code.Native || code.Arch != 80 || string(code.Data) != archive.Units[0].Text {
 		t.Errorf("PTX of the archive: arch %d, %v", code.Arch, err)
 	}
 	if driver.Overlaps(code) {
@@ -175,7 +164,7 @@ func TestFindCode(t *testing.T) {
 	if _, err := native.Find(t.Context(), u, headers); !errors.Is(err, fake.err) {
 		t.Errorf("a failed compilation: %v", err)
 	}
-	witness := &Codes{Machine: h200, archive: archive(t), native: fake, defines: []string{"MINFER_WITNESS"}}
+	witness := &Codes{Machine: h200, archive: archive, native: fake, defines: []string{"MINFER_WITNESS"}}
 	fake.err, fake.compiled = nil, nil
 	if _, err := witness.Find(t.Context(), u, headers); err != nil || len(fake.compiled) != 1 || !strings.Contains(fake.compiled[0], "MINFER_WITNESS") {
 		t.Errorf("with the witness: %v, %v", fake.compiled, err)
