@@ -5,5 +5,5 @@ import "embed"
 
 // FS holds the specs, as formats/q4_K.yaml.
 //
-//go:embed devices formats kernels layouts models
+//go:embed devices formats kernels layouts models tiles
 var FS embed.FS

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/bench"
+	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cuda"
 	"github.com/minfer/minfer/runtime/device/gpu"
@@ -141,7 +143,7 @@ func (a *app) listDevices() error {
 
 func (a *app) listSwitches() error {
 	rows := []string{"variable\tturns off where set to 0\tnow"}
-	for _, s := range gate.Switches {
+	for _, s := range slices.Concat(gate.Switches, gate.CPUSwitches) {
 		now := "on"
 		if v, ok := a.getenv(s.Name); ok && v == "0" {
 			now = "off"
@@ -149,14 +151,24 @@ func (a *app) listSwitches() error {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s", s.Name, strings.Join(s.Variants, " "), now))
 	}
 	a.columns(rows...)
+	level, err := cpufeature.Active()
+	now := level.String()
+	if err != nil {
+		now = oneLine(err.Error())
+	}
+	var names []string
+	for _, l := range cpufeature.Levels() {
+		names = append(names, l.String())
+	}
+	fmt.Fprintf(a.stdout, "\n%s names the vector instructions that the cpu device uses; this CPU runs %s; now %s\n", cpufeature.Switch, strings.Join(names, ", "), now)
 	return nil
 }
 
 // checkSwitches warns of variables that look like switches and are none, or whose value means nothing.
 func (a *app) checkSwitches() {
-	known := map[string]bool{"MINFER_CACHE": true, "MINFER_NVCC": true, "MINFER_SYNC_LAUNCHES": true, gpu.NoGraph: true}
+	known := map[string]bool{cpufeature.Switch: true, "MINFER_CACHE": true, "MINFER_NVCC": true, "MINFER_SYNC_LAUNCHES": true, gpu.NoGraph: true}
 	var names []string
-	for _, s := range gate.Switches {
+	for _, s := range slices.Concat(gate.Switches, gate.CPUSwitches) {
 		known[s.Name] = true
 		names = append(names, s.Name)
 		if v, ok := a.getenv(s.Name); ok && v != "0" && v != "1" && v != "" {

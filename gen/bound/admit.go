@@ -2,6 +2,8 @@ package bound
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/minfer/minfer/gen/model"
 )
@@ -12,6 +14,7 @@ type Shape struct {
 	Arch        int
 	SharedBytes int64
 	Weights     model.WeightLayout
+	Features    []string // of the CPU
 }
 
 // With is a copy of the shape with one dim changed.
@@ -40,6 +43,8 @@ func (t Term) Breaks(s Shape) bool {
 		return int64(s.Arch) < t.Value
 	case Weights:
 		return s.Weights != t.Layout
+	case Feature:
+		return !slices.Contains(s.Features, t.Feature)
 	case Shared:
 		return t.SharedBytes(n) > s.SharedBytes
 	}
@@ -74,6 +79,11 @@ func (t Term) Have(s Shape) string {
 		return fmt.Sprintf("sm_%d", s.Arch)
 	case Weights:
 		return fmt.Sprintf("weights %s", s.Weights)
+	case Feature:
+		if len(s.Features) == 0 {
+			return "cpu without vector instructions"
+		}
+		return "cpu has " + strings.Join(s.Features, ", ")
 	case Shared:
 		return fmt.Sprintf("%d bytes of shared memory", s.SharedBytes)
 	}

@@ -23,6 +23,7 @@ const (
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // device architecture >= Value
 	Weights  Kind = "weights"  // weight layout == Layout, whose blocks take Value bytes
+	Feature  Kind = "feature"  // the CPU has the vector instructions called Feature
 	Shared   Kind = "shared"   // max(Least, Fixed + Per*ceil(dim/Elems)) <= shared memory of a block
 )
 
@@ -37,7 +38,7 @@ const (
 	Unit     Source = "unit"     // a unit is whole
 	Block    Source = "block"    // a row is whole blocks of the format
 	Memory   Source = "memory"   // shared memory
-	Code     Source = "code"     // the architecture the code is for
+	Code     Source = "code"     // the architecture, or the instructions, that the code is for
 	Layout   Source = "layout"   // where the weights lie
 	Work     Source = "work"     // nothing to do is not a launch
 )
@@ -51,6 +52,7 @@ type Term struct {
 	Factors []int64 // whose product Value is; none when it is no product
 	Chain   string  // "256 threads * 2 rounds * 32 elements"
 	Layout  model.WeightLayout
+	Feature string
 	Fixed   int64 // of Shared
 	Per     int64
 	Elems   int64
@@ -71,6 +73,8 @@ func (t Term) Name() string {
 		return "MinArch"
 	case Shared:
 		return "SharedBytes"
+	case Feature:
+		return "Needs" + Camel(t.Feature)
 	}
 	return "BlockBytes"
 }
@@ -95,6 +99,8 @@ func (t Term) String() string {
 		return fmt.Sprintf("%s %% %d == 0 (%s: %s)", t.Dim, t.Value, t.Source, t.Chain)
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s)", t.Value, t.Chain)
+	case Feature:
+		return fmt.Sprintf("cpu has %s (%s)", t.Feature, t.Chain)
 	case Shared:
 		return fmt.Sprintf("%d + %d*ceil(%s/%d) bytes of shared memory%s (%s)", t.Fixed, t.Per, t.Dim, t.Elems, atLeast(t.Least), t.Chain)
 	}
@@ -116,13 +122,13 @@ func (t Term) SharedBytes(n int64) int64 {
 // maxIndex is the largest index a kernel may form in 32 bits.
 const maxIndex = math.MaxInt32
 
-// Derive lists the terms that admit a shape to the variant on a device class, in a fixed order. At most one term
-// per kind and dim survives: the tightest, the others being implied.
+// Derive lists the terms that admit a shape to the variant on a device class, which a family of the CPU has no use for, in a fixed
+// order. At most one term per kind and dim survives: the tightest, the others being implied.
 func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Device) []Term {
 	var terms []Term
 	add := func(t Term) {
 		for i, have := range terms {
-			if have.Kind != t.Kind || have.Dim != t.Dim {
+			if have.Kind != t.Kind || have.Dim != t.Dim || t.Kind == Feature {
 				continue
 			}
 			switch t.Kind {
@@ -145,28 +151,40 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		}
 		terms = append(terms, t)
 	}
-	arch := max(v.Arch, dev.Arch)
-	chain := "the baseline that every kernel is compiled for"
-	if v.Arch > dev.Arch {
-		chain = "the body uses instructions of this architecture"
+	if fam.CPU {
+		for _, x := range v.Features {
+			add(Term{Kind: Feature, Source: Code, Feature: x, Value: 1, Chain: "the body uses these instructions"})
+		}
+	} else {
+		arch := max(v.Arch, dev.Arch)
+		chain := "the baseline that every kernel is compiled for"
+		if v.Arch > dev.Arch {
+			chain = "the body uses instructions of this architecture"
+		}
+		add(Term{Kind: Arch, Source: Code, Value: int64(arch), Chain: chain})
 	}
-	add(Term{Kind: Arch, Source: Code, Value: int64(arch), Chain: chain})
 	if f != nil {
-		why := "the body reads the file's blocks as they are"
-		switch {
+		why, blockBytes := "the body reads the file's blocks as they are", 0
+		switch t := f.TileAs(v.Weights); {
+		case t != nil:
+			why = fmt.Sprintf("the body reads %d rows side by side", t.Rows)
+			blockBytes = t.Stored.Bytes
 		case f.StoredAs(v.Weights) != nil:
 			why = "the body reads the codes where that layout puts them"
 		case v.Weights != model.LayoutFile:
 			why = "the body's wide loads need blocks on 16-byte addresses"
 		}
-		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(lower.Place(f, v.Weights).BlockBytes), Chain: why})
+		if blockBytes == 0 {
+			blockBytes = lower.Place(f, v.Weights).BlockBytes
+		}
+		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(blockBytes), Chain: why})
 	}
 	if f != nil && f.Elems > 1 {
 		add(Term{Kind: Multiple, Source: Block, Dim: model.Cols, Value: int64(f.Elems), Chain: "a row is whole " + f.Name + " blocks"})
 	}
 	g := v.Geometry(f)
 	for i := range g.Axes {
-		axis(g, &g.Axes[i], fam.Dims[g.Axes[i].Axis], v, dev, add)
+		axis(g, &g.Axes[i], fam, v, dev, add)
 	}
 	if s := v.Shared; s.PerBytes > 0 {
 		d := g.Axis(s.Axis)
@@ -182,8 +200,8 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 }
 
 // axis adds the terms of one axis.
-func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant, dev *model.Device, add func(Term)) {
-	elems := int64(d.Elems)
+func axis(g *layout.Geometry, d *layout.Dealing, fam *model.Family, v *model.Variant, dev *model.Device, add func(Term)) {
+	elems, dim := int64(d.Elems), fam.Dims[d.Axis]
 	add(Term{Kind: Min, Source: Work, Dim: dim, Value: 1, Chain: "an empty axis is no launch"})
 	if elems > 1 && !deal(v, d.Axis).Partial {
 		add(Term{Kind: Multiple, Source: Unit, Dim: dim, Value: elems, Chain: fmt.Sprintf("a %s is %d elements", d.Axis, elems)})
@@ -193,6 +211,9 @@ func axis(g *layout.Geometry, d *layout.Dealing, dim model.Dim, v *model.Variant
 	}
 	if c, bounded := g.Ceiling(d); bounded && d.Share < 0 {
 		add(Term{Kind: Max, Source: Coverage, Dim: dim, Value: int64(c) * elems, Factors: factors(g.Factors(d), elems), Chain: g.Chain(d)})
+	}
+	if fam.CPU {
+		return // there is no grid, and indices have 64 bits
 	}
 	for i, p := range g.Digits {
 		if !d.Uses(i) || !p.Place.Grid() || p.Radix != layout.Any || d.Share == i {

@@ -15,6 +15,7 @@ const (
 	GridY  Place = "grid.y"
 	GridZ  Place = "grid.z"
 	Thread Place = "thread"
+	Lane   Place = "lane" // of a vector, on a CPU
 	Loop   Place = "loop"
 	Slot   Place = "slot"
 )

@@ -12,6 +12,9 @@ import (
 	"github.com/minfer/minfer/gen/spec"
 )
 
+// cpuFeatures are the sets of vector instructions that bodies may need, as package cpufeature calls them.
+var cpuFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
+
 // dims are the sizes of a shape by name.
 var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf)}
 
@@ -48,7 +51,7 @@ func (l *loader) devices(set *spec.Set) (all []*model.Device) {
 
 // families resolves all kernel families, by name.
 func (l *loader) families(set *spec.Set, formats []*model.Format, devices []*model.Device) (all []*model.Family) {
-	if len(set.Kernels) > 0 && len(set.Devices) == 0 {
+	if len(set.Devices) == 0 && slices.ContainsFunc(set.Kernels, func(s *spec.Kernel) bool { return s.Target.Value != "cpu" }) {
 		l.diags.Addf(diag.Pos{File: path.Join(spec.Root, "devices")}, "no device is described; the gates of kernels are derived from the limits of one")
 		return nil
 	}
@@ -98,6 +101,7 @@ func (b *kernelLoader) load() {
 	}
 	f.Name, f.Spec, f.Digest, f.Doc = s.Kernel.Value, s.At.File, s.Digest, strings.TrimSpace(s.Doc.Value)
 	f.Op, f.Class, f.Template = s.Op.Value, s.Class.Value, s.Template.Value
+	f.CPU = s.Target.Value == "cpu"
 	b.pos.set(f, "", s.At)
 	b.pickFormats()
 	f.Over, f.Awaits = s.Over.Value, s.Awaits.Value
@@ -131,7 +135,11 @@ func (b *kernelLoader) load() {
 			b.diags.Addf(d.Name.At, "digit %s is declared twice", d.Name.Value)
 		}
 		digits[d.Name.Value] = true
-		switch {
+		switch place := layout.Place(d.Place.Value); {
+		case f.CPU && (place.Grid() || place == layout.Thread):
+			b.diags.Addf(d.Place.At, "digit %s: a CPU has no %s; allowed: lane, slot, loop", d.Name.Value, place)
+		case !f.CPU && place == layout.Lane:
+			b.diags.Addf(d.Place.At, "digit %s: a thread of a GPU has no lanes; allowed: grid.x, grid.y, grid.z, thread, loop, slot", d.Name.Value)
 		case d.Open.Value && d.Radix.Set():
 			b.diags.Addf(d.Open.At, "digit %s has a radix and is open; one of the two is due", d.Name.Value)
 		case !d.Open.Value && !d.Radix.Set():
@@ -201,6 +209,17 @@ func (b *kernelLoader) pickFormats() {
 func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []string) {
 	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Helpers: b.spec.Helpers.Or(0), Switch: e.Value.Switch.Value}
 	b.pos.set(v, "", e.Name.At)
+	for _, t := range s.Features {
+		v.Features = append(v.Features, t.Value)
+		if !b.family.CPU {
+			b.diags.Addf(t.At, "variant %s: features are of a CPU; arch says what a GPU needs", v.Name)
+		} else if !slices.Contains(cpuFeatures, t.Value) {
+			b.diags.Addf(t.At, "variant %s: no feature is called %s%s; allowed: %s", v.Name, t.Value, diag.Meant(t.Value, cpuFeatures), strings.Join(cpuFeatures, ", "))
+		}
+	}
+	if b.family.CPU && (s.Arch.Set() || s.Shared != nil || b.spec.Shared != nil || b.spec.Helpers.Set() || b.spec.Awaits.Set()) {
+		b.diags.Addf(e.Name.At, "variant %s: a CPU has no arch, shared memory, helpers or launches that await each other; features says what the body needs", v.Name)
+	}
 	if s.Weights.Set() {
 		v.Weights = model.WeightLayout(s.Weights.Value)
 		if len(b.family.Formats) == 0 {
@@ -296,6 +315,9 @@ func layoutNames(formats []*model.Format) []string {
 	for _, f := range formats {
 		for _, l := range f.Layouts {
 			names = append(names, string(l.Weights))
+		}
+		for _, t := range f.Tiles {
+			names = append(names, t.Name)
 		}
 	}
 	slices.Sort(names)

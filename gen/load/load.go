@@ -54,8 +54,15 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 	}
 	l.unique(set)
 	l.layouts(set, catalog.Formats)
+	catalog.Tilings = l.tilings(set, catalog.Formats)
 	catalog.Devices = l.devices(set)
-	catalog.Families = l.families(set, catalog.Formats, catalog.Devices)
+	for _, f := range l.families(set, catalog.Formats, catalog.Devices) {
+		if f.CPU {
+			catalog.CPU = append(catalog.CPU, f)
+		} else {
+			catalog.Families = append(catalog.Families, f)
+		}
+	}
 	catalog.Models = l.models(set)
 	slices.SortFunc(catalog.Formats, func(a, b *model.Format) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(catalog.Tables, func(a, b *model.Table) int { return cmp.Compare(a.Name, b.Name) })

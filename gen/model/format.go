@@ -14,6 +14,8 @@ type Catalog struct {
 	Tables   []*Table      // by name
 	Devices  []*Device     // by architecture
 	Families []*Family     // by name
+	CPU      []*Family     // those of the CPU, by name
+	Tilings  []*Tiling     // by name
 	Models   []*ModelShape // by family and size, smallest first
 }
 
@@ -132,6 +134,7 @@ type Format struct {
 	Sums   []Sum
 	Encode *Encode // nil when no rounding scheme is declared
 
+	Tiles   []*Tile   // rows side by side, for kernels of the CPU; by name
 	Layouts []*Stored // how device memory may hold it, beside file and padded; by name
 }
 

@@ -96,6 +96,7 @@ type Family struct {
 	Dims     map[string]Dim
 	Args     []Arg
 	Cover    Cover
+	CPU      bool   // it runs on the CPU
 	Over     string // a family of the same op and class that this one comes before
 	Awaits   bool   // the body waits for its predecessor itself: launches may overlap
 	Variants []*Variant
@@ -112,7 +113,8 @@ type Variant struct {
 	Deal     []Deal
 	Helpers  int // threads of a block that deal no work
 	Weights  WeightLayout
-	Arch     int // least architecture; 0 is the baseline
+	Arch     int      // least architecture; 0 is the baseline
+	Features []string // vector instructions that the body needs, on the CPU
 	Shared   Shared
 	Options  map[string]int // what the template switches on: "hoist": 1, ...
 	Switch   string         // environment variable that turns the variant off with "0"

@@ -14,7 +14,17 @@ const RowAlignBytes = 16
 
 // Has reports whether device memory may hold the format so. A plain number lies as in the file.
 func (f *Format) Has(l WeightLayout) bool {
-	return l == LayoutFile || !f.Plain() && (l == LayoutPadded || f.StoredAs(l) != nil)
+	return l == LayoutFile || f.TileAs(l) != nil || !f.Plain() && (l == LayoutPadded || f.StoredAs(l) != nil)
+}
+
+// TileAs is the format in tiles of rows; nil where it has no such layout.
+func (f *Format) TileAs(l WeightLayout) *Tile {
+	for _, t := range f.Tiles {
+		if WeightLayout(t.Name) == l {
+			return t
+		}
+	}
+	return nil
 }
 
 // StoredAs is the format under a layout that says more than where blocks begin; nil for file and padded.

@@ -16,7 +16,7 @@ import (
 // the derived bounds admit, stated ceilings are the derived ones, and no block asks more than a device gives.
 func Kernels(c *model.Catalog, pos *load.Positions) diag.List {
 	var diags diag.List
-	for _, fam := range c.Families {
+	for _, fam := range slices.Concat(c.Families, c.CPU) {
 		formats := fam.Formats
 		if len(formats) == 0 {
 			formats = []*model.Format{nil}
@@ -57,8 +57,25 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 			report("", "a %s of %d elements and a block of %s of %d: one must divide the other", d.Axis, d.Elems, f.Name, f.Elems)
 		}
 	}
+	for i := range geo.Axes {
+		if f == nil || f.TileAs(v.Weights) == nil {
+			break
+		}
+		// The body of a tile takes all of its rows, a unit at a time.
+		d, t := &geo.Axes[i], f.TileAs(v.Weights)
+		switch period, _ := geo.Period(d); {
+		case fam.Dims[d.Axis] == model.Rows && period != t.Rows:
+			report("", "the digits of %s reach %d rows; a tile of layout %s has %d", d.Axis, period, t.Name, t.Rows)
+		case fam.Dims[d.Axis] == model.Cols && d.Elems != t.UnitElems:
+			report("", "a %s is %d elements; those of layout %s are %d", d.Axis, d.Elems, t.Name, t.UnitElems)
+		}
+	}
+	var dev *model.Device
+	if !fam.CPU {
+		dev = c.Base()
+	}
 	for _, dev := range c.Devices {
-		if dev.Arch < v.Arch {
+		if fam.CPU || dev.Arch < v.Arch {
 			continue
 		}
 		if n := geo.Threads(); n > dev.Threads {
@@ -74,7 +91,7 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		}
 	}
 	derived := map[model.Dim]int64{}
-	for _, t := range bound.Derive(fam, v, f, c.Base()) {
+	for _, t := range bound.Derive(fam, v, f, dev) {
 		if t.Kind == bound.Max && t.Source == bound.Coverage {
 			derived[t.Dim] = t.Value
 			if have, stated := v.Ceiling[t.Dim]; stated && int64(have) != t.Value {

@@ -10,7 +10,7 @@ import (
 )
 
 // maxWordBits bounds the words that are enumerated.
-const maxWordBits = 16
+const maxWordBits = model.MaxWordBits
 
 // tablesCover: every word indexes an entry of its table, and every word that can occur a level.
 func tablesCover(c *checker) {
@@ -42,73 +42,11 @@ func tablesCover(c *checker) {
 	}
 }
 
-// Words lists the words that a code can hold, ascending: all of its bits, or those that the table or the radix
-// transform it reads can yield. nil for codes that are too wide to enumerate.
-func Words(s *model.Segment, code *model.Code) []uint64 {
-	if code.Bits > maxWordBits {
-		return nil
-	}
-	if len(code.Planes) != 1 || code.Planes[0].Code == nil {
-		words := make([]uint64, 1<<code.Bits)
-		for w := range words {
-			words[w] = uint64(w)
-		}
-		return words
-	}
-	p := code.Planes[0]
-	sources := Words(s, p.Code)
-	if sources == nil {
-		return nil
-	}
-	addresses := map[int]bool{}
-	for e := range s.Elems() {
-		addresses[p.Layout.At(s.Shape.Digits(e))] = true
-	}
-	seen := make([]bool, 1<<code.Bits)
-	for _, w := range sources {
-		w = p.Code.Then.Apply(w, p.Code.Bits)
-		for a := range addresses {
-			seen[w>>a&(1<<code.Bits-1)] = true
-		}
-	}
-	var words []uint64
-	for w, ok := range seen {
-		if ok {
-			words = append(words, uint64(w))
-		}
-	}
-	return words
-}
+// Words lists the words that a code can hold: see model.Segment.Words.
+func Words(s *model.Segment, code *model.Code) []uint64 { return s.Words(code) }
 
-// Numbers lists the numbers that a code can take, by Words. nil for codes that are read as floating point or are too
-// wide to enumerate.
-func Numbers(s *model.Segment, code *model.Code) []float64 {
-	switch code.As {
-	case model.Unsigned, model.Signed, model.Levels:
-	default:
-		return nil
-	}
-	words := Words(s, code)
-	if words == nil {
-		return nil
-	}
-	out := make([]float64, len(words))
-	for i, w := range words {
-		out[i] = code.Mul*plain(code, w) + code.Add
-	}
-	return out
-}
-
-// plain is the word as a number, before mul and add.
-func plain(code *model.Code, w uint64) float64 {
-	switch {
-	case code.As == model.Levels:
-		return code.Levels[w]
-	case code.As == model.Signed && w>>(code.Bits-1) != 0:
-		return float64(int64(w) - 1<<code.Bits)
-	}
-	return float64(w)
-}
+// Numbers lists the numbers that a code can take: see model.Segment.Numbers.
+func Numbers(s *model.Segment, code *model.Code) []float64 { return s.Numbers(code) }
 
 // numbersExact: mul*as(word) + add is a number that f32 holds, so that no kernel has to round it; a floating-point
 // word is only ever scaled by a power of two.
@@ -140,7 +78,7 @@ func (c *checker) smallNumbersExact(s *model.Segment, code *model.Code) {
 	}
 	mul, add := new(big.Float).SetPrec(200).SetFloat64(code.Mul), new(big.Float).SetPrec(200).SetFloat64(code.Add)
 	for _, w := range words {
-		x := new(big.Float).SetPrec(200).SetFloat64(plain(code, w))
+		x := new(big.Float).SetPrec(200).SetFloat64(code.Plain(w))
 		x.Mul(x, mul).Add(x, add)
 		if y, accuracy := x.Float32(); accuracy != big.Exact || math.IsInf(float64(y), 0) {
 			part := "mul"

@@ -40,6 +40,9 @@ func Prove(c *model.Catalog, pos *load.Positions) diag.List {
 			diags.Add(found)
 		} else {
 			diags.Add(Layouts(f, pos))
+			for _, t := range f.Tiles {
+				diags.Add(Format(t.Stored, pos))
+			}
 		}
 	}
 	if len(diags) == 0 {

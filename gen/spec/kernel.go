@@ -10,6 +10,7 @@ type Kernel struct {
 
 	Doc      Text               `yaml:"doc" jsonschema:"required" jsonschema_description:"The formula that the kernels compute, with shapes."`
 	Kernel   Text               `yaml:"kernel" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Name of the family; also the name of the file."`
+	Target   Text               `yaml:"target" jsonschema:"enum=gpu,enum=cpu" jsonschema_description:"What the family runs on; gpu when left out."`
 	Op       Text               `yaml:"op" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"The operation of the plan that the family serves."`
 	Class    Text               `yaml:"class" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Numeric class: kernels of different classes agree within a tolerance, not bit for bit."`
 	Template Text               `yaml:"template" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"The body: a template of gen/emit/cuda/templates, without its ending."`
@@ -43,7 +44,7 @@ type KernelDigit struct {
 	At diag.Pos `yaml:"-"`
 
 	Name  Text `yaml:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the digit."`
-	Place Text `yaml:"at" jsonschema:"required,enum=grid.x,enum=grid.y,enum=grid.z,enum=thread,enum=loop,enum=slot" jsonschema_description:"Where it lives: an axis of the grid, part of the thread index, a loop of the thread, or an unrolled copy in it."`
+	Place Text `yaml:"at" jsonschema:"required,enum=grid.x,enum=grid.y,enum=grid.z,enum=thread,enum=lane,enum=loop,enum=slot" jsonschema_description:"Where it lives: an axis of the grid, part of the thread index, a lane of a vector (cpu alone), a loop of the thread, or an unrolled copy in it."`
 	Radix Int  `yaml:"radix" jsonschema:"minimum=1,maximum=4194304" jsonschema_description:"Number of values."`
 	Open  Bool `yaml:"open" jsonschema_description:"true instead of a radix: as many values as the shape needs (grid axes and loops)."`
 }
@@ -104,6 +105,7 @@ type KernelVariant struct {
 	Radix    Map[Int]        `yaml:"radix" jsonschema_description:"Radices of digits, instead of the family's; a digit given one is no longer open."`
 	Deal     Map[KernelDeal] `yaml:"deal" jsonschema_description:"Dealings of axes, instead of the family's."`
 	Arch     Int             `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Least architecture that the body compiles for, compute capability times 10; the baseline when left out."`
+	Features []Text          `yaml:"features" jsonschema:"pattern=^[a-z][a-z0-9]*$" jsonschema_description:"Sets of vector instructions that the body needs (cpu alone); a body that needs none is portable."`
 	Shared   *KernelShared   `yaml:"shared" jsonschema_description:"Shared memory of a block, instead of the family's."`
 	Options  Map[Int]        `yaml:"options" jsonschema_description:"Values that the template switches on."`
 	Switch   Text            `yaml:"switch" jsonschema:"pattern=^MINFER_[A-Z0-9_]*([{]format[}])?[A-Z0-9_]*$" jsonschema_description:"Environment variable that turns the variant off when set to 0; {format} stands for the format's name in capitals."`
@@ -146,4 +148,17 @@ type Device struct {
 	RegistersPerSM    Int  `yaml:"registers_per_sm" jsonschema:"required,minimum=1,maximum=16777216" jsonschema_description:"32-bit registers of a multiprocessor."`
 	ThreadsPerSM      Int  `yaml:"threads_per_sm" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Resident threads of a multiprocessor."`
 	BlocksPerSM       Int  `yaml:"blocks_per_sm" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Resident blocks of a multiprocessor."`
+}
+
+// Tiling is specs/tiles/NAME.yaml: how rows of a matrix lie side by side for vector kernels of the CPU. Every format with a scale
+// that fits such kernels gets a layout of this name.
+type Tiling struct {
+	At     diag.Pos `yaml:"-"`
+	Faulty bool     `yaml:"-"`
+
+	Doc       Text `yaml:"doc" jsonschema:"required" jsonschema_description:"What lies where, and why."`
+	Tiling    Text `yaml:"tiling" jsonschema:"required,pattern=^[a-z][a-z0-9]*$" jsonschema_description:"Name of the layout; also the name of the file."`
+	Rows      Int  `yaml:"rows" jsonschema:"required,minimum=16,maximum=256" jsonschema_description:"Rows of a tile, whole vectors of 16."`
+	LaneElems Int  `yaml:"lane_elems" jsonschema:"required,minimum=4,maximum=4" jsonschema_description:"Neighbouring elements of a row that share a 32-bit lane, a byte each."`
+	UnitElems Int  `yaml:"unit_elems" jsonschema:"required,minimum=32,maximum=32" jsonschema_description:"Elements that kernels take at a time: an activation block."`
 }

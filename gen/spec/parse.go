@@ -26,6 +26,7 @@ type Set struct {
 	Devices []*Device
 	Kernels []*Kernel
 	Models  []*Models
+	Tilings []*Tiling
 }
 
 // maxFileBytes bounds a spec: the largest there is has 11 kB.
@@ -71,6 +72,13 @@ var kinds = []kind{
 		if k := parse[Kernel](file, data, diags); k != nil {
 			k.Digest, k.Faulty = digest(data), len(*diags) > before
 			set.Kernels = append(set.Kernels, k)
+		}
+	}},
+	{"tiles", Tiling{}, func(file string, data []byte, set *Set, diags *diag.List) {
+		before := len(*diags)
+		if v := parse[Tiling](file, data, diags); v != nil {
+			v.Faulty = len(*diags) > before
+			set.Tilings = append(set.Tilings, v)
 		}
 	}},
 	{"models", Models{}, func(file string, data []byte, set *Set, diags *diag.List) {

@@ -23,75 +23,7 @@ import (
 
 	"github.com/minfer/minfer/gen/layout"
 	"github.com/minfer/minfer/gen/model"
-	"github.com/minfer/minfer/gen/proof"
 )
-
-// Tile is a format's blocks of Rows rows, interleaved.
-type Tile struct {
-	*model.Tiling
-	Source *model.Format // of one row
-	Stored *model.Format // of the tile: element row*Source.Elems + e
-	Units  int           // in a block
-
-	WordBits int
-	Word     []Plane // least significant first
-	Times    int     // the numbers below are this many times the weight
-	Zero     int     // the number is the word less this, where there are no levels
-	Levels   []int   // the number of each word
-
-	Numbers       []*Number
-	Groups        []*Group
-	Scale, Offset Product
-	Subtracted    bool // the offset
-}
-
-// Plane is some bits of the words. In a unit, lane i lies in vector i mod Bits, shifted by i div Bits times Bits.
-type Plane struct {
-	Field     *model.Field
-	Bits, Pos int
-}
-
-// Number is a code that holds for a whole block.
-type Number struct {
-	Code  *model.Code // of the source
-	Field *model.Field
-	As    model.Number // F16, BF16 or F32
-}
-
-// Group is a code that holds for Elems elements of a unit.
-type Group struct {
-	Code      *model.Code
-	Elems     int
-	Instances int // in a unit
-	Pieces    []Piece
-}
-
-// Piece is some bits of the instances of a group. Instance i of unit u is at bit At[i] + u*UnitBits of the item of a row, and
-// items of rows lie side by side; for items of a byte, At counts bits from the start of the field and a unit is UnitBits.
-type Piece struct {
-	Field     *model.Field
-	Bits, Pos int
-	ItemBits  int
-	At        []int
-	UnitBits  int
-}
-
-// Product is a product of numbers and groups.
-type Product struct {
-	Numbers []*Number
-	Groups  []*Group
-}
-
-// Empty reports whether there is nothing in the product.
-func (p Product) Empty() bool { return len(p.Numbers)+len(p.Groups) == 0 }
-
-// Elems is the number of elements that share all groups of the product: at most a unit.
-func (p Product) Elems(unit int) int {
-	for _, g := range p.Groups {
-		unit = min(unit, g.Elems)
-	}
-	return unit
-}
 
 // maxWord is the widest word that kernels decode.
 const maxWord = 8
@@ -100,8 +32,8 @@ const maxWord = 8
 const maxLevels = 16
 
 // Of lays a format out. The error says why a format has no tile: its kernels are then the portable ones.
-func Of(f *model.Format, g *model.Tiling) (*Tile, error) {
-	t := &Tile{Tiling: g, Source: f}
+func Of(f *model.Format, g *model.Tiling) (*model.Tile, error) {
+	t := &builder{&model.Tile{Tiling: g, Source: f}}
 	if f.Plain() || f.Elems%g.UnitElems != 0 {
 		return nil, fmt.Errorf("%s: a block of %d elements is no whole number of units of %d", f.Name, f.Elems, g.UnitElems)
 	}
@@ -115,11 +47,14 @@ func Of(f *model.Format, g *model.Tiling) (*Tile, error) {
 	if err := t.store(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	return t, nil
+	return t.Tile, nil
 }
 
+// builder fills a tile in, step by step.
+type builder struct{ *model.Tile }
+
 // words finds the integers that weights take, and numbers the words.
-func (t *Tile) words() error {
+func (t *builder) words() error {
 	values := map[int]bool{}
 	for _, s := range t.Source.Segs {
 		k, list, err := weights(s)
@@ -207,10 +142,10 @@ func combine(a, b []float64, f func(a, b float64) float64) (out []float64) {
 }
 
 // scales sorts the codes of scale and offset into numbers of a block and groups.
-func (t *Tile) scales() error {
+func (t *builder) scales() error {
 	seg := t.Source.Segs[0]
 	known := map[*model.Code]any{}
-	place := func(list []*model.Code) (p Product, err error) {
+	place := func(list []*model.Code) (p model.TileProduct, err error) {
 		for _, c := range list {
 			if known[c] == nil {
 				known[c], err = t.scale(seg, c)
@@ -219,9 +154,9 @@ func (t *Tile) scales() error {
 				}
 			}
 			switch x := known[c].(type) {
-			case *Number:
+			case *model.TileNumber:
 				p.Numbers = append(p.Numbers, x)
-			case *Group:
+			case *model.TileGroup:
 				p.Groups = append(p.Groups, x)
 			}
 		}
@@ -274,9 +209,9 @@ func holds(s *model.Segment, a layout.Affine, n int) bool {
 	return true
 }
 
-func (t *Tile) scale(s *model.Segment, c *model.Code) (any, error) {
+func (t *builder) scale(s *model.Segment, c *model.Code) (any, error) {
 	if constant(s, c) {
-		n := &Number{Code: c, As: model.F32}
+		n := &model.TileNumber{Code: c, As: model.F32}
 		switch {
 		case c.As == model.F16 && c.Mul == 1 && c.Add == 0:
 			n.As = model.F16
@@ -294,7 +229,7 @@ func (t *Tile) scale(s *model.Segment, c *model.Code) (any, error) {
 			return nil, fmt.Errorf("%s changes within a block and reads %s", c.Name, p.Code.Name)
 		}
 	}
-	g := &Group{Code: c, Elems: min(t.UnitElems, group(s, c, s.Elems()))}
+	g := &model.TileGroup{Code: c, Elems: min(t.UnitElems, group(s, c, s.Elems()))}
 	if g.Elems*2 < t.UnitElems {
 		return nil, fmt.Errorf("%s changes every %d elements", c.Name, g.Elems)
 	}
@@ -320,7 +255,7 @@ func pieces(width int) (cut []int) {
 const slotBits = 4
 
 // store places everything and describes the result as a format.
-func (t *Tile) store() error {
+func (t *builder) store() error {
 	stored := &model.Format{Name: t.Source.Name, Spec: t.Source.Spec, Digest: t.Source.Digest, ID: t.Source.ID, Elems: t.Rows * t.Source.Elems}
 	t.Stored = stored
 	end := 0
@@ -365,7 +300,7 @@ func (t *Tile) store() error {
 	if t.Times > 1 && len(t.Scale.Numbers) == 0 {
 		return fmt.Errorf("it has fractions as weights and no scale for a block")
 	}
-	if err := t.storeGroups(field, affine, func(g *Group, planes []model.Plane) {
+	if err := t.storeGroups(field, affine, func(g *model.TileGroup, planes []model.Plane) {
 		c := *g.Code
 		c.Planes = planes
 		placed[g.Code] = code(&c)
@@ -386,7 +321,7 @@ func (t *Tile) store() error {
 			name = fmt.Sprintf("w%d", pos)
 		}
 		vector := t.Rows * t.LaneElems * 8 // bits
-		p := Plane{Field: field(name, model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}, t.Units*b*vector/8), Bits: b, Pos: pos}
+		p := model.TilePlane{Field: field(name, model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}, t.Units*b*vector/8), Bits: b, Pos: pos}
 		t.Word = append(t.Word, p)
 		word.Planes = append(word.Planes, model.Plane{Field: p.Field, Bits: b,
 			Layout: affine(t.LaneElems*8, b*vector, func(i int) int { return i%b*vector + i/b*b }, 8)})
@@ -412,10 +347,10 @@ func (t *Tile) store() error {
 const alignBytes = 64
 
 // storeGroups places the pieces of the groups: bytes in a field of each group, narrower pieces in slots of words.
-func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, affine func(int, int, func(int) int, int) layout.Affine, done func(*Group, []model.Plane)) error {
+func (t *builder) storeGroups(field func(string, model.Scalar, int) *model.Field, affine func(int, int, func(int) int, int) layout.Affine, done func(*model.TileGroup, []model.Plane)) error {
 	type slot struct {
 		used   int
-		pieces []*Piece
+		pieces []*model.TilePiece
 	}
 	var slots []slot
 	u8 := model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}
@@ -425,7 +360,7 @@ func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, a
 			pos := 0
 			for _, width := range pieces(g.Code.Bits) {
 				if width == b && t.Units*slotBits <= 32 {
-					p := Piece{Bits: b, Pos: pos, At: make([]int, g.Instances)}
+					p := model.TilePiece{Bits: b, Pos: pos, At: make([]int, g.Instances)}
 					for i := range g.Instances {
 						k := slices.IndexFunc(slots, func(s slot) bool { return s.used+b <= slotBits })
 						if k < 0 {
@@ -481,7 +416,7 @@ func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, a
 				if g.Code.As == model.Signed {
 					typ = model.Scalar{Name: "i8", Bits: 8, As: model.Signed}
 				}
-				p := Piece{Bits: width, Pos: pos, ItemBits: 8, UnitBits: 8 * t.Rows * g.Instances,
+				p := model.TilePiece{Bits: width, Pos: pos, ItemBits: 8, UnitBits: 8 * t.Rows * g.Instances,
 					Field: field(g.Code.Name, typ, t.Units*g.Instances*t.Rows)}
 				for i := range g.Instances {
 					p.At = append(p.At, i*8*t.Rows)
@@ -490,7 +425,7 @@ func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, a
 			}
 			pos += width
 		}
-		slices.SortFunc(g.Pieces, func(a, b Piece) int { return a.Pos - b.Pos })
+		slices.SortFunc(g.Pieces, func(a, b model.TilePiece) int { return a.Pos - b.Pos })
 		var planes []model.Plane
 		lanes := t.UnitElems / t.LaneElems
 		for _, p := range g.Pieces {
@@ -514,7 +449,7 @@ func (t *Tile) storeGroups(field func(string, model.Scalar, int) *model.Field, a
 
 // numbers lists what a code of the weight can read as.
 func numbers(s *model.Segment, c *model.Code) ([]float64, error) {
-	n := proof.Numbers(s, c)
+	n := s.Numbers(c)
 	if n == nil {
 		return nil, fmt.Errorf("%s reads as %s of %d bits", c.Name, c.As, c.Bits)
 	}

@@ -1,49 +1,80 @@
-package tile
+package tile_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 
-	"github.com/minfer/minfer/gen/diag"
-	"github.com/minfer/minfer/gen/load"
+	"github.com/minfer/minfer/gen"
+	"github.com/minfer/minfer/gen/interp"
 	"github.com/minfer/minfer/gen/model"
-	"github.com/minfer/minfer/gen/proof"
-	"github.com/minfer/minfer/gen/spec"
 	"github.com/minfer/minfer/specs"
 )
 
-var rows32 = &model.Tiling{Name: "rows32", Rows: 32, LaneElems: 4, UnitElems: 32}
-
-func catalog(t *testing.T) *model.Catalog {
-	t.Helper()
-	set, diags, err := spec.Read(specs.FS)
-	if err != nil || len(diags) > 0 {
-		t.Fatal(err, diags)
+// TestSize: a format whose elements have codes of their own takes as many bytes in tiles as in a file, but for numbers that no narrower
+// type holds. One that reads codebooks or trits takes a word for each element.
+func TestSize(t *testing.T) {
+	c, err := gen.Load(specs.FS)
+	if err != nil {
+		t.Fatal(err)
 	}
-	c, _, diags := load.Load(set)
-	if len(diags) > 0 {
-		t.Fatal(diags)
+	for _, f := range c.Formats {
+		if !f.InFile() || f.Plain() {
+			continue
+		}
+		x := f.TileAs("rows32")
+		if x == nil {
+			t.Errorf("%s has no tiles", f.Name)
+			continue
+		}
+		rowBytes := float64(x.Stored.Bytes) / float64(x.Rows)
+		read := f.Segs[0].Value.Weight[0].Planes[0].Code != nil
+		if wide := f.Name == "mxfp4"; !read && !wide && rowBytes > float64(f.Bytes) {
+			t.Errorf("%s: %g bytes a block in tiles, %d in a file", f.Name, rowBytes, f.Bytes)
+		}
+		if rowBytes > 2.1*float64(f.Bytes) {
+			t.Errorf("%s: %g bytes a block in tiles, %d in a file", f.Name, rowBytes, f.Bytes)
+		}
 	}
-	return c
 }
 
-// TestBitsOnce: what a tile stores is a format that passes every proof of formats, its bijection of bits first. Only
-// one spare value is a level more than its words need.
-func TestBitsOnce(t *testing.T) {
-	for _, f := range catalog(t).Formats {
-		if f.Plain() {
+// TestWords: the words of a tile are those of its weights: decoding a tile of random bits gives numbers that the format has.
+func TestWords(t *testing.T) {
+	c, err := gen.Load(specs.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 5))
+	for _, f := range c.Formats {
+		x := f.TileAs("rows32")
+		if x == nil {
 			continue
 		}
-		x, err := Of(f, rows32)
+		block := make([]byte, x.Stored.Bytes)
+		for i := range block {
+			block[i] = byte(r.Uint32())
+		}
+		unscaled := *x.Stored
+		seg := *x.Stored.Segs[0]
+		seg.Value = model.Value{Weight: seg.Value.Weight}
+		unscaled.Segs = []*model.Segment{&seg}
+		y, err := interp.Dequantize(&unscaled, block)
 		if err != nil {
-			t.Errorf("%s has no tile: %v", f.Name, err)
-			continue
+			t.Fatal(err)
 		}
-		var found diag.List = proof.Format(x.Stored, &load.Positions{})
-		for _, d := range found {
-			t.Errorf("%s: %v", f.Name, d)
+		known := map[float32]bool{}
+		for w := range 1 << x.WordBits {
+			v := w - x.Zero
+			if x.Levels != nil {
+				v = x.Levels[w]
+			}
+			known[float32(v)] = true
 		}
-		if grown := float64(x.Stored.Bytes) / float64(x.Rows*f.Bytes); grown > 1.01 && f.Segs[0].Value.Weight[0].Planes[0].Code == nil && f.Name != "mxfp4" {
-			t.Errorf("%s: a tile takes %.3f times the bytes of the file", f.Name, grown)
+		for e, v := range y {
+			if !known[v] || math.Abs(float64(v)) > 128 {
+				t.Errorf("%s: element %d is %g", f.Name, e, v)
+				break
+			}
 		}
 	}
 }

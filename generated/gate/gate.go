@@ -220,6 +220,21 @@ var siluMulArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// plainF32Args are the arguments of plain-f32, in order.
+var plainF32Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+}
+
+// tileQ8Args are the arguments of tile-q8, in order.
+var tileQ8Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u8*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+}
+
 /*
 All lists the gates by family and format; of families that serve the same op in the same class, the one to be asked first
 // comes first.
@@ -363,6 +378,37 @@ var All = []*kernel.Entry{
 	&SiluMul,
 }
 
+// CPU lists the gates of the CPU's kernels likewise.
+var CPU = []*kernel.Entry{
+	&PlainF32BF16,
+	&PlainF32F16,
+	&PlainF32F32,
+	&TileQ8IQ1M,
+	&TileQ8IQ1S,
+	&TileQ8IQ2S,
+	&TileQ8IQ2XS,
+	&TileQ8IQ2XXS,
+	&TileQ8IQ3S,
+	&TileQ8IQ3XXS,
+	&TileQ8IQ4NL,
+	&TileQ8IQ4XS,
+	&TileQ8MXFP4,
+	&TileQ8Q2K,
+	&TileQ8Q3K,
+	&TileQ8Q4_0,
+	&TileQ8Q4_1,
+	&TileQ8Q4K,
+	&TileQ8Q5_0,
+	&TileQ8Q5_1,
+	&TileQ8Q5K,
+	&TileQ8Q6K,
+	&TileQ8Q8_0,
+	&TileQ8Q8_1,
+	&TileQ8Q8K,
+	&TileQ8TQ1_0,
+	&TileQ8TQ2_0,
+}
+
 // Switch is an environment variable; set to 0 it turns the variants off.
 type Switch struct {
 	Name     string
@@ -397,4 +443,9 @@ var Switches = []Switch{
 	{"MINFER_RING", []string{"matvec-ring-q8/q4_0/c112", "matvec-ring-q8/q4_0/c76", "matvec-ring-q8/q4_0/c56", "matvec-ring-q8/q4_0/c32", "matvec-ring-q8/q4_0/c20", "matvec-ring-q8/q4_0/c16", "matvec-ring-q8/q4_0/c8", "matvec-ring-q8/q4_K/c112", "matvec-ring-q8/q4_K/c76", "matvec-ring-q8/q4_K/c56", "matvec-ring-q8/q4_K/c32", "matvec-ring-q8/q4_K/c20", "matvec-ring-q8/q4_K/c16", "matvec-ring-q8/q4_K/c8", "matvec-ring-q8/q5_0/c112", "matvec-ring-q8/q5_0/c76", "matvec-ring-q8/q5_0/c56", "matvec-ring-q8/q5_0/c32", "matvec-ring-q8/q5_0/c20", "matvec-ring-q8/q5_0/c16", "matvec-ring-q8/q5_0/c8", "matvec-ring-q8/q5_K/c112", "matvec-ring-q8/q5_K/c76", "matvec-ring-q8/q5_K/c56", "matvec-ring-q8/q5_K/c32", "matvec-ring-q8/q5_K/c20", "matvec-ring-q8/q5_K/c16", "matvec-ring-q8/q5_K/c8", "matvec-ring-q8/q6_K/c112", "matvec-ring-q8/q6_K/c76", "matvec-ring-q8/q6_K/c56", "matvec-ring-q8/q6_K/c32", "matvec-ring-q8/q6_K/c20", "matvec-ring-q8/q6_K/c16", "matvec-ring-q8/q6_K/c8", "matvec-ring-q8/q8_0/c112", "matvec-ring-q8/q8_0/c76", "matvec-ring-q8/q8_0/c56", "matvec-ring-q8/q8_0/c32", "matvec-ring-q8/q8_0/c20", "matvec-ring-q8/q8_0/c16", "matvec-ring-q8/q8_0/c8"}},
 	{"MINFER_TQ10_PF", []string{"matvec-q8/tq1_0/v2_pf"}},
 	{"MINFER_TQ20_PF", []string{"matvec-q8/tq2_0/v2_pf"}},
+}
+
+// CPUSwitches lists those of the CPU's kernels by name, with the families that have such variants.
+var CPUSwitches = []Switch{
+	{"MINFER_CPU_INTERLEAVE", []string{"tile-q8"}},
 }

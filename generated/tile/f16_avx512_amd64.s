@@ -4,8 +4,109 @@
 
 #include "textflag.h"
 
-// func avx512F16x4x4(a *byte)
-TEXT ·avx512F16x4x4(SB), NOSPLIT, $0-8
+// func plainF32F16Avx512(a *byte)
+TEXT ·plainF32F16Avx512(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), DI
+	MOVQ   (DI), SI
+	MOVQ   8(DI), R11
+	MOVQ   48(DI), CX
+	XORL   AX, AX
+	VPXORD Z0, Z0, Z0
+
+step1:
+	VCVTPH2PS     (SI)(AX*2), Z1
+	VFMADD231PS   (R11)(AX*4), Z1, Z0
+	ADDQ          $0x10, AX
+	DECQ          CX
+	JNZ           step1
+	MOVQ          16(DI), SI
+	MOVQ          40(DI), CX
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VADDPS        Y2, Y0, Y0
+	VEXTRACTF32X4 $0x01, Y0, X2
+	VADDPS        X2, X0, X0
+	VPERMILPS     $0x0e, X0, X2
+	VADDPS        X2, X0, X0
+	VPERMILPS     $0x01, X0, X2
+	VADDPS        X2, X0, X0
+	VMOVSS        X0, (SI)
+	VZEROUPPER
+	RET
+
+// func plainF32F16Avx512R4(a *byte)
+TEXT ·plainF32F16Avx512R4(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), DI
+	MOVQ   (DI), SI
+	MOVQ   SI, R8
+	ADDQ   24(DI), R8
+	MOVQ   R8, R9
+	ADDQ   24(DI), R9
+	MOVQ   R9, R10
+	ADDQ   24(DI), R10
+	MOVQ   8(DI), R11
+	MOVQ   48(DI), CX
+	XORL   AX, AX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+step2:
+	VCVTPH2PS     (SI)(AX*2), Z4
+	VCVTPH2PS     (R8)(AX*2), Z5
+	VCVTPH2PS     (R9)(AX*2), Z6
+	VCVTPH2PS     (R10)(AX*2), Z7
+	VMOVUPS       (R11)(AX*4), Z8
+	VFMADD231PS   Z8, Z4, Z0
+	VFMADD231PS   Z8, Z5, Z1
+	VFMADD231PS   Z8, Z6, Z2
+	VFMADD231PS   Z8, Z7, Z3
+	ADDQ          $0x10, AX
+	DECQ          CX
+	JNZ           step2
+	MOVQ          16(DI), SI
+	MOVQ          40(DI), CX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF32X4 $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x0e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x01, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y8
+	VADDPS        Y8, Y1, Y1
+	VEXTRACTF32X4 $0x01, Y1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0x0e, X1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0x01, X1, X8
+	VADDPS        X8, X1, X1
+	VMOVSS        X1, 4(SI)
+	VEXTRACTF64X4 $0x01, Z2, Y8
+	VADDPS        Y8, Y2, Y2
+	VEXTRACTF32X4 $0x01, Y2, X8
+	VADDPS        X8, X2, X2
+	VPERMILPS     $0x0e, X2, X8
+	VADDPS        X8, X2, X2
+	VPERMILPS     $0x01, X2, X8
+	VADDPS        X8, X2, X2
+	VMOVSS        X2, 8(SI)
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VADDPS        Y8, Y3, Y3
+	VEXTRACTF32X4 $0x01, Y3, X8
+	VADDPS        X8, X3, X3
+	VPERMILPS     $0x0e, X3, X8
+	VADDPS        X8, X3, X3
+	VPERMILPS     $0x01, X3, X8
+	VADDPS        X8, X3, X3
+	VMOVSS        X3, 12(SI)
+	VZEROUPPER
+	RET
+
+// func plainF32F16Avx512R4t4(a *byte)
+TEXT ·plainF32F16Avx512R4t4(SB), NOSPLIT, $0-8
 	MOVQ   a+0(FP), DI
 	MOVQ   (DI), SI
 	MOVQ   SI, R8
@@ -40,7 +141,7 @@ TEXT ·avx512F16x4x4(SB), NOSPLIT, $0-8
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 
-step1:
+step3:
 	VCVTPH2PS     (SI)(AX*2), Z16
 	VCVTPH2PS     (R8)(AX*2), Z17
 	VCVTPH2PS     (R9)(AX*2), Z18
@@ -67,7 +168,7 @@ step1:
 	VFMADD231PS   Z20, Z19, Z15
 	ADDQ          $0x10, AX
 	DECQ          CX
-	JNZ           step1
+	JNZ           step3
 	MOVQ          16(DI), SI
 	MOVQ          40(DI), CX
 	VEXTRACTF64X4 $0x01, Z0, Y20
@@ -217,106 +318,5 @@ step1:
 	VPERMILPS     $0x01, X15, X20
 	VADDPS        X20, X15, X15
 	VMOVSS        X15, 12(SI)
-	VZEROUPPER
-	RET
-
-// func avx512F16x4x1(a *byte)
-TEXT ·avx512F16x4x1(SB), NOSPLIT, $0-8
-	MOVQ   a+0(FP), DI
-	MOVQ   (DI), SI
-	MOVQ   SI, R8
-	ADDQ   24(DI), R8
-	MOVQ   R8, R9
-	ADDQ   24(DI), R9
-	MOVQ   R9, R10
-	ADDQ   24(DI), R10
-	MOVQ   8(DI), R11
-	MOVQ   48(DI), CX
-	XORL   AX, AX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-step2:
-	VCVTPH2PS     (SI)(AX*2), Z4
-	VCVTPH2PS     (R8)(AX*2), Z5
-	VCVTPH2PS     (R9)(AX*2), Z6
-	VCVTPH2PS     (R10)(AX*2), Z7
-	VMOVUPS       (R11)(AX*4), Z8
-	VFMADD231PS   Z8, Z4, Z0
-	VFMADD231PS   Z8, Z5, Z1
-	VFMADD231PS   Z8, Z6, Z2
-	VFMADD231PS   Z8, Z7, Z3
-	ADDQ          $0x10, AX
-	DECQ          CX
-	JNZ           step2
-	MOVQ          16(DI), SI
-	MOVQ          40(DI), CX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF32X4 $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x0e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x01, X0, X8
-	VADDPS        X8, X0, X0
-	VMOVSS        X0, (SI)
-	VEXTRACTF64X4 $0x01, Z1, Y8
-	VADDPS        Y8, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0x0e, X1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0x01, X1, X8
-	VADDPS        X8, X1, X1
-	VMOVSS        X1, 4(SI)
-	VEXTRACTF64X4 $0x01, Z2, Y8
-	VADDPS        Y8, Y2, Y2
-	VEXTRACTF32X4 $0x01, Y2, X8
-	VADDPS        X8, X2, X2
-	VPERMILPS     $0x0e, X2, X8
-	VADDPS        X8, X2, X2
-	VPERMILPS     $0x01, X2, X8
-	VADDPS        X8, X2, X2
-	VMOVSS        X2, 8(SI)
-	VEXTRACTF64X4 $0x01, Z3, Y8
-	VADDPS        Y8, Y3, Y3
-	VEXTRACTF32X4 $0x01, Y3, X8
-	VADDPS        X8, X3, X3
-	VPERMILPS     $0x0e, X3, X8
-	VADDPS        X8, X3, X3
-	VPERMILPS     $0x01, X3, X8
-	VADDPS        X8, X3, X3
-	VMOVSS        X3, 12(SI)
-	VZEROUPPER
-	RET
-
-// func avx512F16x1x1(a *byte)
-TEXT ·avx512F16x1x1(SB), NOSPLIT, $0-8
-	MOVQ   a+0(FP), DI
-	MOVQ   (DI), SI
-	MOVQ   8(DI), R11
-	MOVQ   48(DI), CX
-	XORL   AX, AX
-	VPXORD Z0, Z0, Z0
-
-step3:
-	VCVTPH2PS     (SI)(AX*2), Z1
-	VFMADD231PS   (R11)(AX*4), Z1, Z0
-	ADDQ          $0x10, AX
-	DECQ          CX
-	JNZ           step3
-	MOVQ          16(DI), SI
-	MOVQ          40(DI), CX
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VADDPS        Y2, Y0, Y0
-	VEXTRACTF32X4 $0x01, Y0, X2
-	VADDPS        X2, X0, X0
-	VPERMILPS     $0x0e, X0, X2
-	VADDPS        X2, X0, X0
-	VPERMILPS     $0x01, X0, X2
-	VADDPS        X2, X0, X0
-	VMOVSS        X0, (SI)
 	VZEROUPPER
 	RET

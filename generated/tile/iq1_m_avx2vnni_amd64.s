@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ1Mx1(a *byte)
-TEXT ·avx2vnniIQ1Mx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx2vnni(a *byte)
+TEXT ·tileQ8IQ1MAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -660,8 +660,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ1Mx4(a *byte)
-TEXT ·avx2vnniIQ1Mx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ1MAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

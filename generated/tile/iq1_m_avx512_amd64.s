@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ1Mx1(a *byte)
-TEXT ·avx512IQ1Mx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512(a *byte)
+TEXT ·tileQ8IQ1MAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -270,8 +270,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ1Mx4(a *byte)
-TEXT ·avx512IQ1Mx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512T4(a *byte)
+TEXT ·tileQ8IQ1MAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -551,8 +551,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512IQ1Mx16(a *byte)
-TEXT ·avx512IQ1Mx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512T16(a *byte)
+TEXT ·tileQ8IQ1MAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

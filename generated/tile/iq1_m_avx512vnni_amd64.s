@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniIQ1Mx1(a *byte)
-TEXT ·avx512vnniIQ1Mx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512vnni(a *byte)
+TEXT ·tileQ8IQ1MAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -234,8 +234,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ1Mx4(a *byte)
-TEXT ·avx512vnniIQ1Mx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512vnniT4(a *byte)
+TEXT ·tileQ8IQ1MAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -443,8 +443,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ1Mx16(a *byte)
-TEXT ·avx512vnniIQ1Mx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ1MAvx512vnniT16(a *byte)
+TEXT ·tileQ8IQ1MAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ1Sx1(a *byte)
-TEXT ·avx2vnniIQ1Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ1SAvx2vnni(a *byte)
+TEXT ·tileQ8IQ1SAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -584,8 +584,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ1Sx4(a *byte)
-TEXT ·avx2vnniIQ1Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ1SAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ1SAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

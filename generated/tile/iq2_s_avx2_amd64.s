@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2IQ2Sx1(a *byte)
-TEXT ·avx2IQ2Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx2(a *byte)
+TEXT ·tileQ8IQ2SAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -568,8 +568,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2IQ2Sx4(a *byte)
-TEXT ·avx2IQ2Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx2T4(a *byte)
+TEXT ·tileQ8IQ2SAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

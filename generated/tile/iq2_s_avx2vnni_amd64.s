@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ2Sx1(a *byte)
-TEXT ·avx2vnniIQ2Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx2vnni(a *byte)
+TEXT ·tileQ8IQ2SAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -632,8 +632,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ2Sx4(a *byte)
-TEXT ·avx2vnniIQ2Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ2SAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

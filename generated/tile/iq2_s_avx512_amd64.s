@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ2Sx1(a *byte)
-TEXT ·avx512IQ2Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512(a *byte)
+TEXT ·tileQ8IQ2SAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -272,8 +272,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ2Sx4(a *byte)
-TEXT ·avx512IQ2Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512T4(a *byte)
+TEXT ·tileQ8IQ2SAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -572,8 +572,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512IQ2Sx16(a *byte)
-TEXT ·avx512IQ2Sx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512T16(a *byte)
+TEXT ·tileQ8IQ2SAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

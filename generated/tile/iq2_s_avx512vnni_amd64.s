@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniIQ2Sx1(a *byte)
-TEXT ·avx512vnniIQ2Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512vnni(a *byte)
+TEXT ·tileQ8IQ2SAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -224,8 +224,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ2Sx4(a *byte)
-TEXT ·avx512vnniIQ2Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512vnniT4(a *byte)
+TEXT ·tileQ8IQ2SAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -428,8 +428,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ2Sx16(a *byte)
-TEXT ·avx512vnniIQ2Sx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ2SAvx512vnniT16(a *byte)
+TEXT ·tileQ8IQ2SAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2IQ2XXSx1(a *byte)
-TEXT ·avx2IQ2XXSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx2(a *byte)
+TEXT ·tileQ8IQ2XXSAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -512,8 +512,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2IQ2XXSx4(a *byte)
-TEXT ·avx2IQ2XXSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx2T4(a *byte)
+TEXT ·tileQ8IQ2XXSAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ2XXSx1(a *byte)
-TEXT ·avx512IQ2XXSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -248,8 +248,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ2XXSx4(a *byte)
-TEXT ·avx512IQ2XXSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512T4(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -524,8 +524,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512IQ2XXSx16(a *byte)
-TEXT ·avx512IQ2XXSx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512T16(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniIQ2XXSx1(a *byte)
-TEXT ·avx512vnniIQ2XXSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512vnni(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -200,8 +200,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ2XXSx4(a *byte)
-TEXT ·avx512vnniIQ2XXSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512vnniT4(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -380,8 +380,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ2XXSx16(a *byte)
-TEXT ·avx512vnniIQ2XXSx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ2XXSAvx512vnniT16(a *byte)
+TEXT ·tileQ8IQ2XXSAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ3Sx1(a *byte)
-TEXT ·avx512IQ3Sx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ3SAvx512(a *byte)
+TEXT ·tileQ8IQ3SAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -199,8 +199,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ3Sx4(a *byte)
-TEXT ·avx512IQ3Sx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ3SAvx512T4(a *byte)
+TEXT ·tileQ8IQ3SAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -432,8 +432,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512IQ3Sx16(a *byte)
-TEXT ·avx512IQ3Sx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ3SAvx512T16(a *byte)
+TEXT ·tileQ8IQ3SAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ3XXSx1(a *byte)
-TEXT ·avx2vnniIQ3XXSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ3XXSAvx2vnni(a *byte)
+TEXT ·tileQ8IQ3XXSAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -472,8 +472,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ3XXSx4(a *byte)
-TEXT ·avx2vnniIQ3XXSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ3XXSAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ3XXSAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

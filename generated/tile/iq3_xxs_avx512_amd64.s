@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ3XXSx1(a *byte)
-TEXT ·avx512IQ3XXSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ3XXSAvx512(a *byte)
+TEXT ·tileQ8IQ3XXSAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -211,8 +211,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ3XXSx4(a *byte)
-TEXT ·avx512IQ3XXSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ3XXSAvx512T4(a *byte)
+TEXT ·tileQ8IQ3XXSAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -468,8 +468,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512IQ3XXSx16(a *byte)
-TEXT ·avx512IQ3XXSx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ3XXSAvx512T16(a *byte)
+TEXT ·tileQ8IQ3XXSAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

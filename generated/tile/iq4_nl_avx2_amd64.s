@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2IQ4NLx1(a *byte)
-TEXT ·avx2IQ4NLx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx2(a *byte)
+TEXT ·tileQ8IQ4NLAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -486,8 +486,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2IQ4NLx4(a *byte)
-TEXT ·avx2IQ4NLx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx2T4(a *byte)
+TEXT ·tileQ8IQ4NLAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ4NLx1(a *byte)
-TEXT ·avx2vnniIQ4NLx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx2vnni(a *byte)
+TEXT ·tileQ8IQ4NLAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -414,8 +414,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ4NLx4(a *byte)
-TEXT ·avx2vnniIQ4NLx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ4NLAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512IQ4NLx1(a *byte)
-TEXT ·avx512IQ4NLx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512(a *byte)
+TEXT ·tileQ8IQ4NLAvx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -247,8 +247,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512IQ4NLx4(a *byte)
-TEXT ·avx512IQ4NLx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512T4(a *byte)
+TEXT ·tileQ8IQ4NLAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -621,8 +621,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512IQ4NLx16(a *byte)
-TEXT ·avx512IQ4NLx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512T16(a *byte)
+TEXT ·tileQ8IQ4NLAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniIQ4NLx1(a *byte)
-TEXT ·avx512vnniIQ4NLx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512vnni(a *byte)
+TEXT ·tileQ8IQ4NLAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -131,8 +131,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ4NLx4(a *byte)
-TEXT ·avx512vnniIQ4NLx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512vnniT4(a *byte)
+TEXT ·tileQ8IQ4NLAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -273,8 +273,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ4NLx16(a *byte)
-TEXT ·avx512vnniIQ4NLx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ4NLAvx512vnniT16(a *byte)
+TEXT ·tileQ8IQ4NLAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2IQ4XSx1(a *byte)
-TEXT ·avx2IQ4XSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx2(a *byte)
+TEXT ·tileQ8IQ4XSAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -560,8 +560,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2IQ4XSx4(a *byte)
-TEXT ·avx2IQ4XSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx2T4(a *byte)
+TEXT ·tileQ8IQ4XSAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

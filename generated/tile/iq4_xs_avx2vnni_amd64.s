@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniIQ4XSx1(a *byte)
-TEXT ·avx2vnniIQ4XSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx2vnni(a *byte)
+TEXT ·tileQ8IQ4XSAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -488,8 +488,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniIQ4XSx4(a *byte)
-TEXT ·avx2vnniIQ4XSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx2vnniT4(a *byte)
+TEXT ·tileQ8IQ4XSAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

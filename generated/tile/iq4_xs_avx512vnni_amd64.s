@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniIQ4XSx1(a *byte)
-TEXT ·avx512vnniIQ4XSx1(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx512vnni(a *byte)
+TEXT ·tileQ8IQ4XSAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -169,8 +169,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ4XSx4(a *byte)
-TEXT ·avx512vnniIQ4XSx4(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx512vnniT4(a *byte)
+TEXT ·tileQ8IQ4XSAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -333,8 +333,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniIQ4XSx16(a *byte)
-TEXT ·avx512vnniIQ4XSx16(SB), NOSPLIT, $0-8
+// func tileQ8IQ4XSAvx512vnniT16(a *byte)
+TEXT ·tileQ8IQ4XSAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

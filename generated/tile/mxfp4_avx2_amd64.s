@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2MXFP4x1(a *byte)
-TEXT ·avx2MXFP4x1(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx2(a *byte)
+TEXT ·tileQ8MXFP4Avx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -330,8 +330,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2MXFP4x4(a *byte)
-TEXT ·avx2MXFP4x4(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx2T4(a *byte)
+TEXT ·tileQ8MXFP4Avx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniMXFP4x1(a *byte)
-TEXT ·avx2vnniMXFP4x1(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx2vnni(a *byte)
+TEXT ·tileQ8MXFP4Avx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -418,8 +418,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2vnniMXFP4x4(a *byte)
-TEXT ·avx2vnniMXFP4x4(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx2vnniT4(a *byte)
+TEXT ·tileQ8MXFP4Avx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512MXFP4x1(a *byte)
-TEXT ·avx512MXFP4x1(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512(a *byte)
+TEXT ·tileQ8MXFP4Avx512(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -169,8 +169,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512MXFP4x4(a *byte)
-TEXT ·avx512MXFP4x4(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512T4(a *byte)
+TEXT ·tileQ8MXFP4Avx512T4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -384,8 +384,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512MXFP4x16(a *byte)
-TEXT ·avx512MXFP4x16(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512T16(a *byte)
+TEXT ·tileQ8MXFP4Avx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

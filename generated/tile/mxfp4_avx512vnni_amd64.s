@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniMXFP4x1(a *byte)
-TEXT ·avx512vnniMXFP4x1(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512vnni(a *byte)
+TEXT ·tileQ8MXFP4Avx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -133,8 +133,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512vnniMXFP4x4(a *byte)
-TEXT ·avx512vnniMXFP4x4(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512vnniT4(a *byte)
+TEXT ·tileQ8MXFP4Avx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            a+0(FP), DI
 	VBROADCASTI32X4 constants<>+0(SB), Z31
 	VPBROADCASTD    constants<>+16(SB), Z30
@@ -276,8 +276,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniMXFP4x16(a *byte)
-TEXT ·avx512vnniMXFP4x16(SB), NOSPLIT, $0-8
+// func tileQ8MXFP4Avx512vnniT16(a *byte)
+TEXT ·tileQ8MXFP4Avx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

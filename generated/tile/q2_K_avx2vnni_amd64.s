@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ2Kx1(a *byte)
-TEXT ·avx2vnniQ2Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx2vnni(a *byte)
+TEXT ·tileQ8Q2KAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -544,8 +544,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ2Kx4(a *byte)
-TEXT ·avx2vnniQ2Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx2vnniT4(a *byte)
+TEXT ·tileQ8Q2KAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q2Kx1(a *byte)
-TEXT ·avx512Q2Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512(a *byte)
+TEXT ·tileQ8Q2KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -230,8 +230,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q2Kx4(a *byte)
-TEXT ·avx512Q2Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512T4(a *byte)
+TEXT ·tileQ8Q2KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -484,8 +484,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q2Kx16(a *byte)
-TEXT ·avx512Q2Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512T16(a *byte)
+TEXT ·tileQ8Q2KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ2Kx1(a *byte)
-TEXT ·avx512vnniQ2Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512vnni(a *byte)
+TEXT ·tileQ8Q2KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -202,8 +202,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ2Kx4(a *byte)
-TEXT ·avx512vnniQ2Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512vnniT4(a *byte)
+TEXT ·tileQ8Q2KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -400,8 +400,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ2Kx16(a *byte)
-TEXT ·avx512vnniQ2Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q2KAvx512vnniT16(a *byte)
+TEXT ·tileQ8Q2KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q3Kx1(a *byte)
-TEXT ·avx2Q3Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q3KAvx2(a *byte)
+TEXT ·tileQ8Q3KAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -532,8 +532,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2Q3Kx4(a *byte)
-TEXT ·avx2Q3Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q3KAvx2T4(a *byte)
+TEXT ·tileQ8Q3KAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

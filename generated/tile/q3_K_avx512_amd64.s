@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q3Kx1(a *byte)
-TEXT ·avx512Q3Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q3KAvx512(a *byte)
+TEXT ·tileQ8Q3KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -253,8 +253,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q3Kx4(a *byte)
-TEXT ·avx512Q3Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q3KAvx512T4(a *byte)
+TEXT ·tileQ8Q3KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -525,8 +525,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q3Kx16(a *byte)
-TEXT ·avx512Q3Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q3KAvx512T16(a *byte)
+TEXT ·tileQ8Q3KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

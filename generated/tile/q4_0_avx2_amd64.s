@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q4_0x1(a *byte)
-TEXT ·avx2Q4_0x1(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx2(a *byte)
+TEXT ·tileQ8Q4_0Avx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -286,8 +286,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2Q4_0x4(a *byte)
-TEXT ·avx2Q4_0x4(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx2T4(a *byte)
+TEXT ·tileQ8Q4_0Avx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q4_0x1(a *byte)
-TEXT ·avx512Q4_0x1(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512(a *byte)
+TEXT ·tileQ8Q4_0Avx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -148,8 +148,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x4(a *byte)
-TEXT ·avx512Q4_0x4(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512T4(a *byte)
+TEXT ·tileQ8Q4_0Avx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -349,8 +349,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x16(a *byte)
-TEXT ·avx512Q4_0x16(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512T16(a *byte)
+TEXT ·tileQ8Q4_0Avx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

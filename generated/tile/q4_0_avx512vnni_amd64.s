@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ4_0x1(a *byte)
-TEXT ·avx512vnniQ4_0x1(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512vnni(a *byte)
+TEXT ·tileQ8Q4_0Avx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -114,8 +114,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ4_0x4(a *byte)
-TEXT ·avx512vnniQ4_0x4(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512vnniT4(a *byte)
+TEXT ·tileQ8Q4_0Avx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -247,8 +247,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ4_0x16(a *byte)
-TEXT ·avx512vnniQ4_0x16(SB), NOSPLIT, $0-8
+// func tileQ8Q4_0Avx512vnniT16(a *byte)
+TEXT ·tileQ8Q4_0Avx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

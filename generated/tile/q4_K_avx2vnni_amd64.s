@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ4Kx1(a *byte)
-TEXT ·avx2vnniQ4Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx2vnni(a *byte)
+TEXT ·tileQ8Q4KAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -492,8 +492,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ4Kx4(a *byte)
-TEXT ·avx2vnniQ4Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx2vnniT4(a *byte)
+TEXT ·tileQ8Q4KAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q4Kx1(a *byte)
-TEXT ·avx512Q4Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512(a *byte)
+TEXT ·tileQ8Q4KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -202,8 +202,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q4Kx4(a *byte)
-TEXT ·avx512Q4Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512T4(a *byte)
+TEXT ·tileQ8Q4KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -430,8 +430,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q4Kx16(a *byte)
-TEXT ·avx512Q4Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512T16(a *byte)
+TEXT ·tileQ8Q4KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ4Kx1(a *byte)
-TEXT ·avx512vnniQ4Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512vnni(a *byte)
+TEXT ·tileQ8Q4KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -172,8 +172,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ4Kx4(a *byte)
-TEXT ·avx512vnniQ4Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512vnniT4(a *byte)
+TEXT ·tileQ8Q4KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -340,8 +340,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ4Kx16(a *byte)
-TEXT ·avx512vnniQ4Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q4KAvx512vnniT16(a *byte)
+TEXT ·tileQ8Q4KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

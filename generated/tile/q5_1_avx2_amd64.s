@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q5_1x1(a *byte)
-TEXT ·avx2Q5_1x1(SB), NOSPLIT, $0-8
+// func tileQ8Q5_1Avx2(a *byte)
+TEXT ·tileQ8Q5_1Avx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -390,8 +390,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2Q5_1x4(a *byte)
-TEXT ·avx2Q5_1x4(SB), NOSPLIT, $0-8
+// func tileQ8Q5_1Avx2T4(a *byte)
+TEXT ·tileQ8Q5_1Avx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

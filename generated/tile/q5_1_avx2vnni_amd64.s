@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ5_1x1(a *byte)
-TEXT ·avx2vnniQ5_1x1(SB), NOSPLIT, $0-8
+// func tileQ8Q5_1Avx2vnni(a *byte)
+TEXT ·tileQ8Q5_1Avx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -486,8 +486,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ5_1x4(a *byte)
-TEXT ·avx2vnniQ5_1x4(SB), NOSPLIT, $0-8
+// func tileQ8Q5_1Avx2vnniT4(a *byte)
+TEXT ·tileQ8Q5_1Avx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q5Kx1(a *byte)
-TEXT ·avx2Q5Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx2(a *byte)
+TEXT ·tileQ8Q5KAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -492,8 +492,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2Q5Kx4(a *byte)
-TEXT ·avx2Q5Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx2T4(a *byte)
+TEXT ·tileQ8Q5KAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q5Kx1(a *byte)
-TEXT ·avx512Q5Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512(a *byte)
+TEXT ·tileQ8Q5KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -237,8 +237,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q5Kx4(a *byte)
-TEXT ·avx512Q5Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512T4(a *byte)
+TEXT ·tileQ8Q5KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -486,8 +486,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q5Kx16(a *byte)
-TEXT ·avx512Q5Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512T16(a *byte)
+TEXT ·tileQ8Q5KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ5Kx1(a *byte)
-TEXT ·avx512vnniQ5Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512vnni(a *byte)
+TEXT ·tileQ8Q5KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -205,8 +205,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ5Kx4(a *byte)
-TEXT ·avx512vnniQ5Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512vnniT4(a *byte)
+TEXT ·tileQ8Q5KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -390,8 +390,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ5Kx16(a *byte)
-TEXT ·avx512vnniQ5Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q5KAvx512vnniT16(a *byte)
+TEXT ·tileQ8Q5KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q6Kx1(a *byte)
-TEXT ·avx2Q6Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx2(a *byte)
+TEXT ·tileQ8Q6KAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -484,8 +484,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2Q6Kx4(a *byte)
-TEXT ·avx2Q6Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx2T4(a *byte)
+TEXT ·tileQ8Q6KAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ6Kx1(a *byte)
-TEXT ·avx2vnniQ6Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx2vnni(a *byte)
+TEXT ·tileQ8Q6KAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -564,8 +564,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ6Kx4(a *byte)
-TEXT ·avx2vnniQ6Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx2vnniT4(a *byte)
+TEXT ·tileQ8Q6KAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

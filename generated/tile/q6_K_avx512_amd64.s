@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q6Kx1(a *byte)
-TEXT ·avx512Q6Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512(a *byte)
+TEXT ·tileQ8Q6KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -233,8 +233,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q6Kx4(a *byte)
-TEXT ·avx512Q6Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512T4(a *byte)
+TEXT ·tileQ8Q6KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -501,8 +501,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q6Kx16(a *byte)
-TEXT ·avx512Q6Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512T16(a *byte)
+TEXT ·tileQ8Q6KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ6Kx1(a *byte)
-TEXT ·avx512vnniQ6Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512vnni(a *byte)
+TEXT ·tileQ8Q6KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -193,8 +193,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ6Kx4(a *byte)
-TEXT ·avx512vnniQ6Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512vnniT4(a *byte)
+TEXT ·tileQ8Q6KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	VPBROADCASTD constants<>+4(SB), Z30
@@ -381,8 +381,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ6Kx16(a *byte)
-TEXT ·avx512vnniQ6Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q6KAvx512vnniT16(a *byte)
+TEXT ·tileQ8Q6KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ8_0x1(a *byte)
-TEXT ·avx2vnniQ8_0x1(SB), NOSPLIT, $0-8
+// func tileQ8Q8_0Avx2vnni(a *byte)
+TEXT ·tileQ8Q8_0Avx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -330,8 +330,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ8_0x4(a *byte)
-TEXT ·avx2vnniQ8_0x4(SB), NOSPLIT, $0-8
+// func tileQ8Q8_0Avx2vnniT4(a *byte)
+TEXT ·tileQ8Q8_0Avx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

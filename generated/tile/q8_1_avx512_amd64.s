@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q8_1x1(a *byte)
-TEXT ·avx512Q8_1x1(SB), NOSPLIT, $0-8
+// func tileQ8Q8_1Avx512(a *byte)
+TEXT ·tileQ8Q8_1Avx512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -221,8 +221,8 @@ block3:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_1x4(a *byte)
-TEXT ·avx512Q8_1x4(SB), NOSPLIT, $0-8
+// func tileQ8Q8_1Avx512T4(a *byte)
+TEXT ·tileQ8Q8_1Avx512T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -581,8 +581,8 @@ block6:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_1x16(a *byte)
-TEXT ·avx512Q8_1x16(SB), NOSPLIT, $0-8
+// func tileQ8Q8_1Avx512T16(a *byte)
+TEXT ·tileQ8Q8_1Avx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2Q8Kx1(a *byte)
-TEXT ·avx2Q8Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx2(a *byte)
+TEXT ·tileQ8Q8KAvx2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -432,8 +432,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2Q8Kx4(a *byte)
-TEXT ·avx2Q8Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx2T4(a *byte)
+TEXT ·tileQ8Q8KAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

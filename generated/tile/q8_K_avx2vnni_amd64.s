@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx2vnniQ8Kx1(a *byte)
-TEXT ·avx2vnniQ8Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx2vnni(a *byte)
+TEXT ·tileQ8Q8KAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -360,8 +360,8 @@ unit8:
 	VZEROUPPER
 	RET
 
-// func avx2vnniQ8Kx4(a *byte)
-TEXT ·avx2vnniQ8Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx2vnniT4(a *byte)
+TEXT ·tileQ8Q8KAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

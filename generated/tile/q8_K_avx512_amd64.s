@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512Q8Kx1(a *byte)
-TEXT ·avx512Q8Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512(a *byte)
+TEXT ·tileQ8Q8KAvx512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -239,8 +239,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512Q8Kx4(a *byte)
-TEXT ·avx512Q8Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512T4(a *byte)
+TEXT ·tileQ8Q8KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -611,8 +611,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512Q8Kx16(a *byte)
-TEXT ·avx512Q8Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512T16(a *byte)
+TEXT ·tileQ8Q8KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniQ8Kx1(a *byte)
-TEXT ·avx512vnniQ8Kx1(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512vnni(a *byte)
+TEXT ·tileQ8Q8KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -123,8 +123,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ8Kx4(a *byte)
-TEXT ·avx512vnniQ8Kx4(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512vnniT4(a *byte)
+TEXT ·tileQ8Q8KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
@@ -263,8 +263,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniQ8Kx16(a *byte)
-TEXT ·avx512vnniQ8Kx16(SB), NOSPLIT, $0-8
+// func tileQ8Q8KAvx512vnniT16(a *byte)
+TEXT ·tileQ8Q8KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

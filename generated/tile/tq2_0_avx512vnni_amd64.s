@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func avx512vnniTQ2_0x1(a *byte)
-TEXT ·avx512vnniTQ2_0x1(SB), NOSPLIT, $0-8
+// func tileQ8TQ2_0Avx512vnni(a *byte)
+TEXT ·tileQ8TQ2_0Avx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -136,8 +136,8 @@ unit6:
 	VZEROUPPER
 	RET
 
-// func avx512vnniTQ2_0x4(a *byte)
-TEXT ·avx512vnniTQ2_0x4(SB), NOSPLIT, $0-8
+// func tileQ8TQ2_0Avx512vnniT4(a *byte)
+TEXT ·tileQ8TQ2_0Avx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), DI
 	VPBROADCASTD constants<>+0(SB), Z31
 	MOVQ         (DI), BX
@@ -283,8 +283,8 @@ unit11:
 	VZEROUPPER
 	RET
 
-// func avx512vnniTQ2_0x16(a *byte)
-TEXT ·avx512vnniTQ2_0x16(SB), NOSPLIT, $0-8
+// func tileQ8TQ2_0Avx512vnniT16(a *byte)
+TEXT ·tileQ8TQ2_0Avx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), DI
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10

@@ -1,3 +1,5 @@
+//go:build !noasm
+
 package cpufeature
 
 import "golang.org/x/sys/cpu"

@@ -18,13 +18,17 @@ type Query struct {
 	Shares  int64 // shares of a split axis, chosen by the caller
 
 	Weights     Layout
-	Arch        int   // compute capability * 10
-	SharedBytes int64 // shared memory that a block may ask for
+	Arch        int      // compute capability * 10
+	SharedBytes int64    // shared memory that a block may ask for
+	Features    Features // of a CPU
 	Off         Switches
 }
 
 // Switches are the environment variables that turn variants off; an unset one is false.
 type Switches map[string]bool
+
+// Features are the sets of vector instructions that a CPU has, by name.
+type Features map[string]bool
 
 // Kind is how a bound compares.
 type Kind string
@@ -36,21 +40,23 @@ const (
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // Query.Arch >= Value
 	Weights  Kind = "weights"  // Query.Weights == Layout
+	Feature  Kind = "feature"  // Query.Features has Feature
 	Shared   Kind = "shared"   // max(Least, Value + Per*ceil(dim/Elems)) <= Query.SharedBytes
 )
 
 // Bound is one condition of a gate with its derivation. The module exports the values in the same order, for the
 // runtime to compare before it launches anything.
 type Bound struct {
-	Kind   Kind
-	Dim    string // "cols"; "" where the kind has none
-	Value  int64  // of Shared: the fixed bytes
-	Per    int64  // of Shared: bytes for each Elems of the dim
-	Elems  int64
-	Least  int64  // of Shared: what is asked for at least
-	Layout Layout // of Weights
-	Source string // what it comes from: "coverage", "grid", ...
-	Chain  string // "256 threads * 2 rounds * 32 elements"
+	Kind    Kind
+	Dim     string // "cols"; "" where the kind has none
+	Value   int64  // of Shared: the fixed bytes
+	Per     int64  // of Shared: bytes for each Elems of the dim
+	Elems   int64
+	Least   int64  // of Shared: what is asked for at least
+	Layout  Layout // of Weights
+	Feature string // of Feature
+	Source  string // what it comes from: "coverage", "grid", ...
+	Chain   string // "256 threads * 2 rounds * 32 elements"
 }
 
 // String is the condition with its derivation.
@@ -64,6 +70,8 @@ func (b Bound) String() string {
 		return fmt.Sprintf("%s %% %d == 0 (%s: %s)", b.Dim, b.Value, b.Source, b.Chain)
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s: %s)", b.Value, b.Source, b.Chain)
+	case Feature:
+		return fmt.Sprintf("cpu has %s (%s: %s)", b.Feature, b.Source, b.Chain)
 	case Shared:
 		least := ""
 		if b.Least > 0 {
@@ -106,6 +114,8 @@ func (b Bound) refusal(q *Query) string {
 		return fmt.Sprintf("sm_%d is below %s", q.Arch, b)
 	case Weights:
 		return fmt.Sprintf("weights lie as %q, needed %s", q.Weights, b)
+	case Feature:
+		return fmt.Sprintf("needed %s", b)
 	case Shared:
 		n := q.Dim(b.Dim)
 		return fmt.Sprintf("%s %d needs %d bytes of shared memory of %d: %s", b.Dim, n, b.SharedBytes(n), q.SharedBytes, b)
@@ -136,13 +146,16 @@ type Variant struct {
 	Threads uint32
 	// UnitElems is how many elements of Query.Cols one unit of the dealing takes; 0 where columns are not dealt.
 	UnitElems int
-	Args      []Arg
-	Awaits    bool // the body waits for its predecessor itself, so that its launch may overlap that one's end
-	Bounds    []Bound // in the order that the module exports them
-	Switch    string
-	SameBits  []string
-	Grid      func(*Query) [3]uint32
-	Shared    func(*Query) uint32 // dynamic bytes
+	// RowTile and TokenTile are how many rows and tokens a kernel of the CPU computes at once: sizes are multiples of them, or
+	// fill the last tile up. 0 for other kernels.
+	RowTile, TokenTile int
+	Args               []Arg
+	Awaits             bool    // the body waits for its predecessor itself, so that its launch may overlap that one's end
+	Bounds             []Bound // in the order that the module exports them
+	Switch             string
+	SameBits           []string
+	Grid               func(*Query) [3]uint32
+	Shared             func(*Query) uint32 // dynamic bytes
 }
 
 // String is the variant's full name, family/format/name.

@@ -41,8 +41,20 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 			files = append(files, file)
 		}
 	}
+	var ofCPU []instance
+	for _, fam := range c.CPU {
+		for _, f := range Formats(fam) {
+			in := instance{fam, f, nil}
+			ofCPU = append(ofCPU, in)
+			file, err := in.emit()
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file)
+		}
+	}
 	slices.SortStableFunc(entries, func(a, b instance) int { return cmp.Compare(a.rank(), b.rank()) })
-	table, err := emitTable(c, entries)
+	table, err := emitTable(c, entries, ofCPU)
 	if err != nil {
 		return nil, err
 	}
@@ -170,28 +182,32 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			}
 		}
 	})
-	g.Var().Id(name).Op("=").Qual(kernelPath, "Variant").Values(jen.Dict{
+	variant := jen.Dict{
 		jen.Id("Family"): jen.Lit(in.fam.Name), jen.Id("Format"): jen.Lit(formatName(in.f)), jen.Id("Name"): jen.Lit(v.Name),
 		jen.Id("Symbol"):    jen.Lit(model.Symbol(in.fam, in.f, v)),
-		jen.Id("Source"):    jen.Lit(model.SourceFile(in.fam, in.f)),
 		jen.Id("Class"):     jen.Lit(in.fam.Class),
 		jen.Id("Weights"):   jen.Lit(string(v.Weights)),
-		jen.Id("Arch"):      jen.Lit(max(v.Arch, in.dev.Arch)),
-		jen.Id("Threads"):   jen.Lit(geo.Threads()),
 		jen.Id("UnitElems"): jen.Lit(in.unitElems(geo)),
 		jen.Id("Switch"):    jen.Lit(v.SwitchFor(in.f)),
 		jen.Id("SameBits"):  stringList(v.SameBits),
 		jen.Id("Args"):      jen.Id(argsName(in.fam)),
-		jen.Id("Awaits"):    jen.Lit(in.fam.Awaits),
 		jen.Id("Bounds"): jen.Index().Qual(kernelPath, "Bound").ValuesFunc(func(b *jen.Group) {
 			for _, t := range terms {
 				b.Line().Add(boundLiteral(name, t))
 			}
 			b.Line()
 		}),
-		jen.Id("Grid"):   jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Index(jen.Lit(3)).Uint32().Block(jen.Return(jen.Index(jen.Lit(3)).Uint32().ValuesFunc(in.grid(geo)))),
-		jen.Id("Shared"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Uint32().Block(jen.Return(in.shared(name, terms))),
-	})
+	}
+	if in.fam.CPU {
+		variant[jen.Id("RowTile")], variant[jen.Id("TokenTile")] = jen.Lit(in.period(geo, model.Rows)), jen.Lit(in.period(geo, model.Tokens))
+	} else {
+		variant[jen.Id("Source")] = jen.Lit(model.SourceFile(in.fam, in.f))
+		variant[jen.Id("Arch")], variant[jen.Id("Threads")] = jen.Lit(max(v.Arch, in.dev.Arch)), jen.Lit(geo.Threads())
+		variant[jen.Id("Awaits")] = jen.Lit(in.fam.Awaits)
+		variant[jen.Id("Grid")] = jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Index(jen.Lit(3)).Uint32().Block(jen.Return(jen.Index(jen.Lit(3)).Uint32().ValuesFunc(in.grid(geo))))
+		variant[jen.Id("Shared")] = jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Uint32().Block(jen.Return(in.shared(name, terms)))
+	}
+	g.Var().Id(name).Op("=").Qual(kernelPath, "Variant").Values(variant)
 	g.Func().Id("refuse"+upper(name)).Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Int().Block(
 		jen.Switch().BlockFunc(func(s *jen.Group) {
 			for i, t := range terms {
@@ -208,6 +224,17 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			b.Return(jen.False())
 		})
 	}
+}
+
+// period is how many indices of the axis that runs over a dim the variant takes at once.
+func (in instance) period(geo *layout.Geometry, dim model.Dim) int {
+	for i := range geo.Axes {
+		if in.fam.Dims[geo.Axes[i].Axis] == dim {
+			n, _ := geo.Period(&geo.Axes[i])
+			return n
+		}
+	}
+	return 0
 }
 
 // unitElems is the number of columns that one index of their axis stands for, or 0.
@@ -262,6 +289,8 @@ func boundLiteral(name string, t bound.Term) jen.Code {
 		parts = append(parts, key("Dim").Lit(string(t.Dim)))
 	}
 	switch t.Kind {
+	case bound.Feature:
+		parts = append(parts, key("Feature").Lit(t.Feature), key("Value").Id(name+t.Name()))
 	case bound.Weights:
 		parts = append(parts, key("Layout").Lit(string(t.Layout)), key("Value").Id(name+t.Name()))
 	case bound.Shared:
@@ -287,6 +316,8 @@ func broken(name string, t bound.Term) jen.Code {
 		return field.Op("%").Add(limit).Op("!=").Lit(0)
 	case bound.Arch:
 		return jen.Id("q").Dot("Arch").Op("<").Add(limit)
+	case bound.Feature:
+		return jen.Op("!").Id("q").Dot("Features").Index(jen.Lit(t.Feature))
 	case bound.Shared:
 		return sharedBytes(name, t).Op(">").Id("q").Dot("SharedBytes")
 	}
@@ -371,11 +402,11 @@ func sharedBytes(name string, t bound.Term) *jen.Statement {
 }
 
 // emitTable writes the list of all gates and of the switches.
-func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
+func emitTable(c *model.Catalog, all, ofCPU []instance) (emit.File, error) {
 	g := jen.NewFile("gate")
 	g.HeaderComment(strings.TrimSpace(emit.Marker("specs/kernels")))
 	g.PackageComment("// Package gate holds the dispatch gates: for an op, a format and a shape each names exactly one kernel variant, or\n// refuses with the reason. Every bound is a constant that the generator derived from the kernel's geometry, the format, the\n// launch or the architecture; the kernels carry the same constants, and nothing outside them can be launched.")
-	for _, fam := range c.Families {
+	for _, fam := range slices.Concat(c.Families, c.CPU) {
 		g.Commentf("%s are the arguments of %s, in order.", argsName(fam), fam.Name)
 		g.Var().Id(argsName(fam)).Op("=").Index().Qual(kernelPath, "Arg").ValuesFunc(func(v *jen.Group) {
 			for _, a := range fam.Args {
@@ -395,6 +426,13 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 		}
 		v.Line()
 	})
+	g.Comment("CPU lists the gates of the CPU's kernels likewise.")
+	g.Var().Id("CPU").Op("=").Index().Op("*").Qual(kernelPath, "Entry").ValuesFunc(func(v *jen.Group) {
+		for _, in := range ofCPU {
+			v.Line().Op("&").Id(in.name())
+		}
+		v.Line()
+	})
 	g.Comment("Switch is an environment variable; set to 0 it turns the variants off.")
 	g.Type().Id("Switch").Struct(jen.Id("Name").String(), jen.Id("Variants").Index().String())
 	by := map[string][]string{}
@@ -405,8 +443,23 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 			}
 		}
 	}
-	g.Comment("Switches lists the switches by name.")
-	g.Var().Id("Switches").Op("=").Index().Id("Switch").ValuesFunc(func(v *jen.Group) {
+	of := map[string][]string{}
+	for _, in := range ofCPU {
+		for _, v := range in.fam.VariantsFor(in.f) {
+			if s := v.SwitchFor(in.f); s != "" && !slices.Contains(of[s], in.fam.Name) {
+				of[s] = append(of[s], in.fam.Name)
+			}
+		}
+	}
+	switches(g, "Switches", "lists the switches by name.", by)
+	switches(g, "CPUSwitches", "lists those of the CPU's kernels by name, with the families that have such variants.", of)
+	return render(g, "gate/gate.go")
+}
+
+// switches writes a list of switches by name.
+func switches(g *jen.File, name, doc string, by map[string][]string) {
+	g.Commentf("%s %s", name, doc)
+	g.Var().Id(name).Op("=").Index().Id("Switch").ValuesFunc(func(v *jen.Group) {
 		var names []string
 		for n := range by {
 			names = append(names, n)
@@ -421,7 +474,6 @@ func emitTable(c *model.Catalog, all []instance) (emit.File, error) {
 		}
 		v.Line()
 	})
-	return render(g, "gate/gate.go")
 }
 
 // placement is the fields of a kernel.Placement.

@@ -13,15 +13,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 
 	"github.com/minfer/minfer/gen/model"
-	"github.com/minfer/minfer/gen/tile"
 )
 
 // level is a set of instructions that kernels are emitted for.
 type level struct {
-	name   string // of cpufeature
-	bits   int    // of a vector
-	dot    dotOp
-	tokens []int // of a tile of tokens, ascending
+	name string // of the feature
+	bits int    // of a vector
+	dot  dotOp
 }
 
 // dotOp is how products of bytes are summed.
@@ -34,10 +32,22 @@ const (
 )
 
 var levels = []*level{
-	{name: "avx2", bits: 256, dot: pairs, tokens: []int{1, 4}},
-	{name: "avx2vnni", bits: 256, dot: vex, tokens: []int{1, 4}},
-	{name: "avx512", bits: 512, dot: pairs, tokens: []int{1, 4, 16}},
-	{name: "avx512vnni", bits: 512, dot: evex, tokens: []int{1, 4, 16}},
+	{name: "avx2", bits: 256, dot: pairs},
+	{name: "avx2vnni", bits: 256, dot: vex},
+	{name: "avx512", bits: 512, dot: pairs},
+	{name: "avx512vnni", bits: 512, dot: evex},
+}
+
+// levelOf is the level that a variant's body is for.
+func levelOf(v *model.Variant) (*level, error) {
+	if len(v.Features) == 1 {
+		for _, l := range levels {
+			if l.name == v.Features[0] {
+				return l, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("variant %s needs %v; bodies are known for one of avx2, avx2vnni, avx512, avx512vnni", v.Name, v.Features)
 }
 
 func (l *level) lanes() int { return l.bits / 32 }
@@ -62,7 +72,8 @@ func (l *level) registers() int {
 // level, whatever the number of tokens.
 type kernel struct {
 	*asm
-	t      *tile.Tile
+	t      *model.Tile
+	name   string
 	tokens int
 	vecs   int // vectors of rows in a pass
 
@@ -110,11 +121,8 @@ func panelAt(tokens int, field string, token int) int {
 }
 
 // newKernel prepares a kernel.
-func newKernel(a *asm, t *tile.Tile, tokens int) *kernel {
-	k := &kernel{asm: a, t: t, tokens: tokens, vecs: 1, bias: t.Zero}
-	if tokens == 1 {
-		k.vecs = t.Rows / a.lanes()
-	}
+func newKernel(a *asm, t *model.Tile, name string, tokens, vecs int) *kernel {
+	k := &kernel{asm: a, t: t, name: name, tokens: tokens, vecs: vecs, bias: t.Zero}
 	if t.Levels != nil {
 		k.bias = 0
 		if least := slices.Min(t.Levels); least < 0 {
@@ -129,11 +137,6 @@ func newKernel(a *asm, t *tile.Tile, tokens int) *kernel {
 	}
 	k.run = min(t.Scale.Elems(t.UnitElems), t.Offset.Elems(t.UnitElems))
 	return k
-}
-
-// name is the function's name.
-func (k *kernel) name(format string) string {
-	return fmt.Sprintf("%s%sx%d", k.level.name, format, k.tokens)
 }
 
 func (k *kernel) runs() int   { return k.t.UnitElems / k.run }
@@ -181,8 +184,8 @@ func (k *kernel) unitScratch() int { return k.vecs * k.slots() * k.bytes() }
 // scratchBytes is what a kernel needs of scratch memory.
 func (k *kernel) scratchBytes() int { return k.t.Units * k.unitScratch() }
 
-func (k *kernel) write(format string) {
-	k.fn = ir.NewFunction(k.name(format))
+func (k *kernel) write() {
+	k.fn = ir.NewFunction(k.name)
 	k.fn.Attributes = attr.NOSPLIT
 	k.fn.Doc = []string{fmt.Sprintf("%s: %d rows x %d tokens", k.t.Source.Name, k.t.Rows, k.tokens)}
 	sig, err := gotypes.ParseSignature("func(a *byte)")
@@ -269,7 +272,7 @@ func (k *kernel) keep() {
 }
 
 // mask selects a plane's bits at their place in the bytes of a lane.
-func (k *kernel) mask(p tile.Plane) uint32 { return uint32(1<<p.Bits-1) << p.Pos * 0x01010101 }
+func (k *kernel) mask(p model.TilePlane) uint32 { return uint32(1<<p.Bits-1) << p.Pos * 0x01010101 }
 
 func (k *kernel) loadTable(table vec) {
 	b := make([]byte, 16)
@@ -328,11 +331,11 @@ func (k *kernel) scales() {
 		offset := k.factors(t.Offset, v, 1)
 		unit := func() {
 			for i := range k.runs() {
-				k.product(t.Scale, scale, v, i, func(g *tile.Group, p tile.Piece, inst int) vec {
+				k.product(t.Scale, scale, v, i, func(g *model.TileGroup, p model.TilePiece, inst int) vec {
 					return state[item{p.Field, p.At[inst] / (p.ItemBits * t.Rows)}]
 				}, k.scratchAt(v, i, false))
 				if !t.Offset.Empty() {
-					k.product(t.Offset, offset, v, i, func(g *tile.Group, p tile.Piece, inst int) vec {
+					k.product(t.Offset, offset, v, i, func(g *model.TileGroup, p model.TilePiece, inst int) vec {
 						return state[item{p.Field, p.At[inst] / (p.ItemBits * t.Rows)}]
 					}, k.scratchAt(v, i, true))
 				}
@@ -376,7 +379,7 @@ type factor struct{ mul, add vec }
 const none vec = -1
 
 // factors multiplies the numbers of a block, and the constants of the first group into them.
-func (k *kernel) factors(p tile.Product, v int, times float64) factor {
+func (k *kernel) factors(p model.TileProduct, v int, times float64) factor {
 	f := factor{none, none}
 	if p.Empty() && times == 1 {
 		return f
@@ -428,7 +431,7 @@ func (k *kernel) bytes4(w uint32) operand.Mem {
 }
 
 // product stores a scale or an offset of a run of a unit.
-func (k *kernel) product(p tile.Product, f factor, v, run int, state func(*tile.Group, tile.Piece, int) vec, at int) {
+func (k *kernel) product(p model.TileProduct, f factor, v, run int, state func(*model.TileGroup, model.TilePiece, int) vec, at int) {
 	out := mem(rScale, at)
 	if len(p.Groups) == 0 {
 		if f.mul == none {
@@ -467,7 +470,7 @@ func (k *kernel) product(p tile.Product, f factor, v, run int, state func(*tile.
 }
 
 // group puts an instance's word into 32-bit lanes.
-func (k *kernel) group(g *tile.Group, v, inst int, state func(*tile.Group, tile.Piece, int) vec, x vec) {
+func (k *kernel) group(g *model.TileGroup, v, inst int, state func(*model.TileGroup, model.TilePiece, int) vec, x vec) {
 	for i, p := range g.Pieces {
 		to := x
 		if i > 0 {
@@ -533,7 +536,7 @@ func (k *kernel) decode(v, run int) {
 	before := slices.Clone(k.free)
 	n := k.perRun()
 	k.free = slices.DeleteFunc(slices.Clone(before), func(r vec) bool { return r >= k.word(0) && r < k.word(n) })
-	at := func(p tile.Plane, lane int) operand.Mem {
+	at := func(p model.TilePlane, lane int) operand.Mem {
 		return indexed(rWords, rUnit, p.Bits, p.Field.AtBytes+lane%p.Bits*k.unitStep()+v*k.bytes())
 	}
 	table := k.table

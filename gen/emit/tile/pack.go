@@ -7,11 +7,10 @@ import (
 
 	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/model"
-	"github.com/minfer/minfer/gen/tile"
 )
 
 // packSource is the file that lays out one format.
-func packSource(t *tile.Tile) string {
+func packSource(t *model.Tile) string {
 	var b, body strings.Builder
 	name := emit.GoName(t.Source.Name)
 	b.WriteString(emit.Marker(t.Source.Spec))
@@ -58,7 +57,7 @@ func packSource(t *tile.Tile) string {
 		}
 	}
 	// Groups: a variable for each instance, then the items that hold them.
-	variable := func(g *tile.Group, unit, inst int) string {
+	variable := func(g *model.TileGroup, unit, inst int) string {
 		return fmt.Sprintf("%s%d", g.Code.Name, unit*g.Instances+inst)
 	}
 	items := map[string][]string{}

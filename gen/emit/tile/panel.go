@@ -2,22 +2,20 @@ package tile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // panelSource writes how activations lie for the kernels.
-func panelSource() string {
+func panelSource(tiled []instance) string {
 	var b strings.Builder
-	sizes := map[int]bool{}
 	var list []int
-	for _, l := range levels {
-		for _, n := range l.tokens {
-			if !sizes[n] {
-				sizes[n] = true
-				list = append(list, n)
-			}
+	for _, in := range tiled {
+		if !slices.Contains(list, in.tokens) {
+			list = append(list, in.tokens)
 		}
 	}
+	slices.Sort(list)
 	b.WriteString(`
 // PanelBytes is the size of a unit of a panel of so many tokens: the tokens' 32 rounded activations, then for each token the
 // scale, the sums of all, the first and the second half as f32, and the negated sums as integers.

@@ -1,18 +1,14 @@
 package tile
 
 import (
-	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/printer"
 	"github.com/mmcloughlin/avo/reg"
 
-	"github.com/minfer/minfer/gen/emit"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -28,60 +24,32 @@ type plainKernel struct {
 // sumLanes is the sums of a product.
 const sumLanes = 16
 
-// plainShapes is the numbers of rows and tokens of a level's kernels.
-func plainShapes(l *level) [][2]int {
-	if l.bits == 512 {
-		return [][2]int{{4, 4}, {4, 1}, {1, 1}}
-	}
-	return [][2]int{{2, 2}, {4, 1}, {1, 1}}
-}
-
-// plainLevels are the levels with different plain kernels: 8-bit dot products do not matter to them.
-func plainLevels() (ls []*level) {
-	for _, l := range levels {
-		if l.dot == pairs {
-			ls = append(ls, l)
+// plainNumber is what a plain format's elements read as.
+func plainNumber(f *model.Format) (model.Number, error) {
+	if c := f.Segs[0].Value.Weight[0]; f.Plain() && len(f.Segs[0].Value.Weight) == 1 && c.Mul == 1 && c.Add == 0 && c.Bits == 8*f.Bytes {
+		switch c.As {
+		case model.F16, model.BF16, model.F32:
+			return c.As, nil
 		}
 	}
-	return ls
+	return "", fmt.Errorf("%s is no f16, bf16 or f32; plain kernels read those", f.Name)
 }
 
-// plainNumber is what a plain format's elements read as, where kernels know it.
-func plainNumber(f *model.Format) (model.Number, bool) {
-	if !f.Plain() || !f.InFile() || len(f.Segs[0].Value.Weight) != 1 {
-		return "", false
-	}
-	c := f.Segs[0].Value.Weight[0]
-	switch c.As {
-	case model.F16, model.BF16, model.F32:
-		return c.As, c.Mul == 1 && c.Add == 0 && c.Bits == 8*f.Bytes
-	}
-	return "", false
-}
-
-func plainName(l *level, format string, rows, tokens int) string {
-	return fmt.Sprintf("%s%sx%dx%d", l.name, format, rows, tokens)
-}
-
-// plainKernels writes the file of a plain format and a level.
-func plainKernels(f *model.Format, l *level) ([]byte, error) {
-	as, _ := plainNumber(f)
-	a := &asm{level: l, file: ir.NewFile(), at: map[string]int{}}
-	var err error
-	if a.file.Constraints, err = constraints(); err != nil {
-		return nil, err
-	}
-	a.file.Includes = []string{"textflag.h"}
-	for _, s := range plainShapes(l) {
-		k := &plainKernel{asm: a, as: as, rows: s[0], tokens: s[1]}
-		k.write(plainName(l, emit.GoName(f.Name), s[0], s[1]))
-	}
-	text, err := printer.NewGoAsm(printer.Config{Name: "avo", Pkg: "tile"}).Print(a.file)
+// plainKernels writes the plain kernels of a format at a level.
+func plainKernels(f *file) ([]byte, error) {
+	as, err := plainNumber(f.format)
 	if err != nil {
 		return nil, err
 	}
-	_, text, _ = bytes.Cut(text, []byte("\n"))
-	return append([]byte(emit.Marker(f.Spec)), text...), nil
+	a, err := newFile(f.level)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range f.instances {
+		k := &plainKernel{asm: a, as: as, rows: in.vectors, tokens: in.tokens}
+		k.write(in.function())
+	}
+	return a.print(f)
 }
 
 // parts is the registers that the sums of a product take.
@@ -223,45 +191,9 @@ type PlainArgs struct {
 // PlainStep is the number of elements that plain kernels take at a time; the sum of the others is added to theirs.
 const PlainStep = %d
 
-// PlainKernel multiplies some rows with some tokens.
-type PlainKernel struct {
-	Level        cpufeature.Level // without 8-bit dot products
-	Rows, Tokens int
-	run          func(*PlainArgs)
-}
+// Plain finds a kernel by the symbol that its gate gives; nil where this build has none. Kernels check nothing.
+func Plain(symbol string) func(*PlainArgs) { return plain[symbol] }
 
-// Run computes. It checks nothing.
-func (k *PlainKernel) Run(a *PlainArgs) { k.run(a) }
-
-// PlainFor is the plain kernels of a format at a level, those of most rows and tokens first; the last takes one of each. None
-// where a format or a level has none.
-func PlainFor(t format.Type, l cpufeature.Level) []PlainKernel {
-	return plain[plainKey{t, l.Vector()}]
-}
-
-type plainKey struct {
-	format.Type
-	cpufeature.Level
-}
-
-var plain = map[plainKey][]PlainKernel{}
+var plain map[string]func(*PlainArgs)
 `, sumLanes)
-}
-
-// plainStubs declares the assembly functions and lists them.
-func plainStubs(formats []*model.Format) (list, stubs string) {
-	var l, s strings.Builder
-	for _, f := range formats {
-		name := emit.GoName(f.Name)
-		for _, level := range plainLevels() {
-			fmt.Fprintf(&l, "plain[plainKey{format.%s, cpufeature.%s}] = []PlainKernel{\n", name, strings.ToUpper(level.name))
-			for _, n := range plainShapes(level) {
-				fn := plainName(level, name, n[0], n[1])
-				fmt.Fprintf(&l, "{Level: cpufeature.%s, Rows: %d, Tokens: %d, run: %s},\n", strings.ToUpper(level.name), n[0], n[1], fn)
-				fmt.Fprintf(&s, "\n//go:noescape\nfunc %s(a *PlainArgs)\n", fn)
-			}
-			l.WriteString("}\n")
-		}
-	}
-	return l.String(), s.String()
 }

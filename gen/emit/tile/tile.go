@@ -8,15 +8,17 @@ package tile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/buildtags"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/printer"
 
+	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/emit"
+	"github.com/minfer/minfer/gen/layout"
 	"github.com/minfer/minfer/gen/model"
-	"github.com/minfer/minfer/gen/tile"
 )
 
 // Emitter emits package generated/tile.
@@ -25,78 +27,174 @@ type Emitter struct{}
 // Name is the emitter's name.
 func (Emitter) Name() string { return "tile" }
 
-// rows32 is the tiling of all kernels.
-var rows32 = &model.Tiling{Name: "rows32", Rows: 32, LaneElems: 4, UnitElems: 32}
+// instance is a variant for a format.
+type instance struct {
+	family  *model.Family
+	variant *model.Variant
+	format  *model.Format
+	level   *level
+	// How the variant's geometry deals: lanes and vectors of rows at once, tokens at once.
+	lanes, vectors, tokens int
+}
 
-// Emit implements emit.Emitter.
+// instances lists the variants of the CPU's families of a template, but portable ones: those are no assembly.
+func instances(c *model.Catalog, template string) (all []instance, err error) {
+	for _, fam := range c.CPU {
+		if fam.Template != template {
+			continue
+		}
+		for _, f := range fam.Formats {
+			for _, v := range fam.VariantsFor(f) {
+				if len(v.Features) == 0 {
+					continue
+				}
+				in := instance{family: fam, variant: v, format: f, lanes: 1, vectors: 1, tokens: 1}
+				if in.level, err = levelOf(v); err != nil {
+					return nil, fmt.Errorf("%s: %w", fam.Name, err)
+				}
+				g := v.Geometry(f)
+				for i, d := range g.Digits {
+					switch {
+					case d.Place == layout.Lane:
+						in.lanes *= d.Radix
+					case d.Place == layout.Slot && in.axis(g, i) == model.Rows:
+						in.vectors *= d.Radix
+					case d.Place == layout.Slot && in.axis(g, i) == model.Tokens:
+						in.tokens *= d.Radix
+					}
+				}
+				if in.lanes != in.level.lanes() {
+					return nil, fmt.Errorf("%s/%s: %d lanes; a vector of %s has %d", fam.Name, v.Name, in.lanes, in.level.name, in.level.lanes())
+				}
+				all = append(all, in)
+			}
+		}
+	}
+	return all, nil
+}
+
+// axis is the dim that a digit is dealt to.
+func (in instance) axis(g *layout.Geometry, digit int) model.Dim {
+	for i := range g.Axes {
+		if g.Axes[i].Uses(digit) {
+			return in.family.Dims[g.Axes[i].Axis]
+		}
+	}
+	return ""
+}
+
+// symbol is what gates call the kernel.
+func (in instance) symbol() string { return model.Symbol(in.family, in.format, in.variant) }
+
+// function is the name of the assembly function.
+func (in instance) function() string {
+	n := bound.Camel(in.family.Name) + emit.GoName(in.format.Name) + bound.Camel(in.variant.Name)
+	return strings.ToLower(n[:1]) + n[1:]
+}
+
+// file is one file of assembly: the instances of a format and a level.
+type file struct {
+	format    *model.Format
+	level     *level
+	instances []instance
+}
+
+func filesOf(all []instance) (files []*file) {
+	for _, in := range all {
+		i := slices.IndexFunc(files, func(f *file) bool { return f.format == in.format && f.level == in.level })
+		if i < 0 {
+			i = len(files)
+			files = append(files, &file{format: in.format, level: in.level})
+		}
+		files[i].instances = append(files[i].instances, in)
+	}
+	return files
+}
+
+// Emit implements emit.Emitter. Without a family of the CPU there is nothing to emit.
 func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
+	tiled, err := instances(c, "tile")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := instances(c, "plain")
+	if err != nil || len(tiled)+len(plain) == 0 {
+		return nil, err
+	}
 	var files []emit.File
 	add := func(path, source string) error {
 		f, err := emit.GoFile(path, []byte(source))
 		files = append(files, f)
 		return err
 	}
-	var tiles []*tile.Tile
-	var plain []*model.Format
+	assembly := func(f *file, text []byte) {
+		files = append(files, emit.File{Path: fmt.Sprintf("tile/%s_%s_amd64.s", f.format.Name, f.level.name), Data: text})
+	}
 	scratch := 0
-	for _, f := range c.Formats {
-		if _, ok := plainNumber(f); ok {
-			plain = append(plain, f)
-			for _, l := range plainLevels() {
-				text, err := plainKernels(f, l)
-				if err != nil {
-					return nil, err
-				}
-				files = append(files, emit.File{Path: fmt.Sprintf("tile/%s_%s_amd64.s", f.Name, l.name), Data: text})
-			}
-		}
-		if !f.InFile() || f.Plain() {
-			continue
-		}
-		t, err := tile.Of(f, rows32)
-		if err != nil {
-			continue
-		}
-		tiles = append(tiles, t)
-		if err := add("tile/"+emit.FileName(f, ".go"), packSource(t)); err != nil {
-			return nil, err
-		}
-		for _, l := range levels {
-			text, n, err := kernels(t, l)
-			if err != nil {
+	var tiles []*model.Tile
+	for _, f := range filesOf(tiled) {
+		t := f.format.TileAs(f.instances[0].variant.Weights)
+		if !slices.Contains(tiles, t) {
+			tiles = append(tiles, t)
+			if err := add("tile/"+emit.FileName(f.format, ".go"), packSource(t)); err != nil {
 				return nil, err
 			}
-			scratch = max(scratch, n)
-			files = append(files, emit.File{Path: fmt.Sprintf("tile/%s_%s_amd64.s", f.Name, l.name), Data: text})
 		}
+		text, n, err := kernels(t, f)
+		if err != nil {
+			return nil, err
+		}
+		scratch = max(scratch, n)
+		assembly(f, text)
 	}
-	if err := add("tile/tile.go", commonSource(tiles, scratch)); err != nil {
+	for _, f := range filesOf(plain) {
+		text, err := plainKernels(f)
+		if err != nil {
+			return nil, err
+		}
+		assembly(f, text)
+	}
+	if err := add("tile/tile.go", commonSource(tiled, tiles, scratch)); err != nil {
 		return nil, err
 	}
-	return files, add("tile/kernels_amd64.go", stubsSource(tiles, plain))
+	return files, add("tile/kernels_amd64.go", stubsSource(tiled, plain))
 }
 
-// kernels writes the file of a format and a level.
-func kernels(t *tile.Tile, l *level) (text []byte, scratchBytes int, err error) {
+// newFile begins a file of assembly.
+func newFile(l *level) (*asm, error) {
 	a := &asm{level: l, file: ir.NewFile(), at: map[string]int{}}
-	if a.file.Constraints, err = constraints(); err != nil {
-		return nil, 0, err
-	}
+	var err error
+	a.file.Constraints, err = constraints()
 	a.file.Includes = []string{"textflag.h"}
-	for _, n := range l.tokens {
-		k := newKernel(a, t, n)
-		k.write(emit.GoName(t.Source.Name))
-		scratchBytes = max(scratchBytes, k.scratchBytes())
-	}
+	return a, err
+}
+
+// print is the file's text.
+func (a *asm) print(f *file) ([]byte, error) {
 	if len(a.data) > 0 {
 		a.file.AddSection(a.global())
 	}
-	text, err = printer.NewGoAsm(printer.Config{Name: "avo", Pkg: "tile"}).Print(a.file)
+	text, err := printer.NewGoAsm(printer.Config{Name: "avo", Pkg: "tile"}).Print(a.file)
+	if err != nil {
+		return nil, err
+	}
+	_, text, _ = bytes.Cut(text, []byte("\n")) // avo's own first line
+	return append([]byte(emit.Marker(f.format.Spec)), text...), nil
+}
+
+// kernels writes the kernels of a tile at a level.
+func kernels(t *model.Tile, f *file) (text []byte, scratchBytes int, err error) {
+	a, err := newFile(f.level)
 	if err != nil {
 		return nil, 0, err
 	}
-	_, text, _ = bytes.Cut(text, []byte("\n")) // avo's own first line
-	return append([]byte(emit.Marker(t.Source.Spec)), text...), scratchBytes, nil
+	for _, in := range f.instances {
+		k := newKernel(a, t, in.function(), in.tokens, in.vectors)
+		k.write()
+		scratchBytes = max(scratchBytes, k.scratchBytes())
+	}
+	text, err = a.print(f)
+	return text, scratchBytes, err
 }
 
 // constraint is the build constraint of assembly.
@@ -108,37 +206,28 @@ func constraints() (buildtags.Constraints, error) {
 }
 
 // stubsSource declares the assembly functions and lists them.
-func stubsSource(tiles []*tile.Tile, plain []*model.Format) string {
-	var b strings.Builder
-	b.WriteString(emit.Marker("specs/formats"))
+func stubsSource(tiled, plain []instance) string {
+	var b, list, stubs strings.Builder
+	b.WriteString(emit.Marker("specs/kernels"))
 	fmt.Fprintf(&b, "\n//go:build %s\n\npackage tile\n\n", constraint)
-	b.WriteString("import (\n\"github.com/minfer/minfer/generated/format\"\n\"github.com/minfer/minfer/runtime/cpufeature\"\n)\n\n")
-	b.WriteString("func init() {\n")
-	for _, t := range tiles {
-		name := emit.GoName(t.Source.Name)
-		fmt.Fprintf(&b, "formats[format.%s].Kernels = []Kernel{\n", name)
-		for _, l := range levels {
-			for _, n := range l.tokens {
-				fmt.Fprintf(&b, "{Level: cpufeature.%s, Tokens: %d, run: %s%sx%d},\n", strings.ToUpper(l.name), n, l.name, name, n)
-			}
-		}
-		b.WriteString("}\n")
+	for _, in := range tiled {
+		fmt.Fprintf(&list, "%q: %s,\n", in.symbol(), in.function())
+		fmt.Fprintf(&stubs, "\n//go:noescape\nfunc %s(a *Args)\n", in.function())
 	}
-	list, stubs := plainStubs(plain)
-	b.WriteString(list + "}\n" + stubs)
-	for _, t := range tiles {
-		for _, l := range levels {
-			for _, n := range l.tokens {
-				fmt.Fprintf(&b, "\n//go:noescape\nfunc %s%sx%d(a *Args)\n", l.name, emit.GoName(t.Source.Name), n)
-			}
-		}
+	fmt.Fprintf(&b, "func init() {\nkernels = map[string]func(*Args){\n%s}\n", list.String())
+	list.Reset()
+	for _, in := range plain {
+		fmt.Fprintf(&list, "%q: %s,\n", in.symbol(), in.function())
+		fmt.Fprintf(&stubs, "\n//go:noescape\nfunc %s(a *PlainArgs)\n", in.function())
 	}
+	fmt.Fprintf(&b, "plain = map[string]func(*PlainArgs){\n%s}\n}\n%s", list.String(), stubs.String())
 	return b.String()
 }
 
-func commonSource(tiles []*tile.Tile, scratch int) string {
+func commonSource(tiled []instance, tiles []*model.Tile, scratch int) string {
 	var b strings.Builder
-	b.WriteString(emit.Marker("specs/formats"))
+	rows32 := tiles[0].Tiling
+	b.WriteString(emit.Marker("specs/kernels"))
 	fmt.Fprintf(&b, `
 // Package tile holds the matrix kernels of the CPU and the layout of weights that they read: tiles of %[1]d rows side by side.
 // Both are generated from the formats' specs.
@@ -151,9 +240,11 @@ import (
 
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
-	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/numeric"
 )
+
+// Layout is what gates call the layout of weights in tiles.
+const Layout = %[4]q
 
 // Rows is the number of rows of a tile. A matrix whose rows are no multiple of it ends in a tile with rows of zeros.
 const Rows = %[1]d
@@ -179,23 +270,17 @@ type Args struct {
 	Bad      int            // set: not 0 where a sum is no finite number
 }
 
-// Kernel is a kernel of a level for a number of tokens.
-type Kernel struct {
-	Level  cpufeature.Level
-	Tokens int
-	run    func(*Args)
-}
+// Kernel finds a kernel by the symbol that its gate gives; nil where this build has none. Kernels check nothing.
+func Kernel(symbol string) func(*Args) { return kernels[symbol] }
 
-// Run computes. It checks nothing.
-func (k *Kernel) Run(a *Args) { k.run(a) }
+var kernels map[string]func(*Args)
 
-// Format is the layout of one format and its kernels.
+// Format is the layout of one format.
 type Format struct {
 	Name       string
 	BlockElems int // of a row
 	FileBytes  int // of a row's block in a file
 	BlockBytes int // of the blocks of a tile's rows
-	Kernels    []Kernel
 	pack       func(dst []byte, row int, src []byte, w []int8, weights func([]int8, []byte))
 	weights    func(dst []int8, src []byte)
 }
@@ -215,14 +300,14 @@ func (f *Format) Pack(dst []byte, r int, src []byte, w []int8) {
 	f.pack(dst, r, src, w[:f.BlockElems], f.weights)
 }
 
-`, rows32.Rows, rows32.UnitElems, scratch)
+`, rows32.Rows, rows32.UnitElems, scratch, rows32.Name)
 	b.WriteString("var formats = map[format.Type]*Format{\n")
 	for _, t := range tiles {
 		n := emit.GoName(t.Source.Name)
 		fmt.Fprintf(&b, "format.%s: {Name: %q, BlockElems: %d, FileBytes: %d, BlockBytes: %d, pack: pack%s},\n", n, t.Source.Name, t.Source.Elems, t.Source.Bytes, t.Stored.Bytes, n)
 	}
 	b.WriteString("}\n")
-	b.WriteString(panelSource())
+	b.WriteString(panelSource(tiled))
 	b.WriteString(plainSource())
 	fmt.Fprintf(&b, `
 func init() {

@@ -22,6 +22,7 @@ import (
 	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cpu/vec"
+	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 )
 
@@ -67,12 +68,9 @@ func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (devi
 	if err != nil {
 		return nil, err
 	}
-	tiled, err := interleaves()
-	if err != nil {
-		return nil, err
-	}
-	m := &model{graph: g, level: level, tiled: tiled, vec: vec.For(level), matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
+	m := &model{graph: g, level: level, off: switchedOff(), vec: vec.For(level), matrices: map[*op.Weight]*matrix{}, vectors: map[*op.Weight][]float32{}}
 	m.slots, m.slotOf = g.Slots()
+	m.unpacked, _ = m.plainKernels(&op.Weight{Type: format.F32, Rows: 1, Cols: 1})
 	for _, o := range g.Ops {
 		if err := m.prepare(o, precision); err != nil {
 			return nil, err
@@ -152,8 +150,10 @@ type model struct {
 	routes   []device.Route
 	pool     *pool
 	level    cpufeature.Level
-	tiled    bool   // weights with tiles are laid out in them
-	arena    []byte // that they lie in
+	off      kernel.Switches
+	arena    []byte // that tiles lie in
+
+	unpacked []plainKernel // of rows that are dequantized to f32
 }
 
 // matrix is a weight with the kernels that read it.
@@ -163,7 +163,8 @@ type matrix struct {
 	dequantize func(dst []float32, src []byte)
 	dotQ8      func(w, x []byte) float32 // nil in class f32
 	tiles      *tiles                    // nil where the file's rows are multiplied as they are
-	plain      []tile.PlainKernel        // of plain numbers; none where there is no vector code
+	plain      []plainKernel             // of plain numbers; none where there is no vector code
+	names      []string                  // of the vector kernels
 }
 
 func (m *matrix) row(r int) []byte { return m.Data[r*m.rowBytes:][:m.rowBytes:m.rowBytes] }
@@ -191,17 +192,19 @@ func (m *model) prepare(o op.Op, precision device.Precision) error {
 		if err != nil {
 			return err
 		}
+		plain := gateOf(k.TypeName(), device.F32)
 		switch {
-		case k.tiles != nil:
-			m.route(k, "tile-q8-"+m.level.String(), device.Q8, fmt.Sprintf("rows lie in tiles of %d; activations are rounded to 8 bits, once for each input", tile.Rows))
 		case k.dotQ8 != nil:
-			m.route(k, "dot-q8", device.Q8, "activations are rounded to 8 bits, once for each input")
-		case len(k.plain) > 0:
-			m.route(k, "plain-f32-"+m.level.Vector().String(), device.F32, "the weight is plain numbers: f32 activations, at either precision")
-		case k.Type == format.F32:
-			m.route(k, "dot-f32", device.F32, "the weight is f32")
+			why := "activations are rounded to 8 bits, once for each input"
+			if k.tiles != nil {
+				why = fmt.Sprintf("rows lie in tiles of %d, ", tile.Rows) + why
+			}
+			m.routeOf(k, gateOf(k.TypeName(), device.Q8), k.names, device.Q8, why)
+		case plain != nil:
+			k.plain, k.names = m.plainKernels(o.Weight)
+			m.routeOf(k, plain, k.names, device.F32, "the weight is plain numbers: f32 activations, at either precision")
 		case precision == device.Q8:
-			m.route(k, "dequantize, dot-f32", device.F32, "the weight is plain numbers: f32 activations, at either precision")
+			m.route(k, "dequantize, dot-f32", device.F32, "no kernel takes the format with 8-bit activations: f32 ones, at either precision")
 		default:
 			m.route(k, "dequantize, dot-f32", device.F32, "f32 activations were asked for")
 		}
@@ -225,7 +228,7 @@ func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error
 	}
 	known := m.matrices[w]
 	if known == nil {
-		known = &matrix{Weight: w, rowBytes: w.RowBytes(), dequantize: k.Dequantize, plain: tile.PlainFor(w.Type, m.level)}
+		known = &matrix{Weight: w, rowBytes: w.RowBytes(), dequantize: k.Dequantize}
 		m.matrices[w] = known
 	}
 	if precision == device.Q8 && k.DotQ8 != nil {
@@ -234,8 +237,8 @@ func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error
 				w.Name, w.TypeName(), w.Rows, w.Cols, kernels.ActivationBlockElems)
 		}
 		known.dotQ8 = k.DotQ8
-		if m.tiled && known.tiles == nil {
-			known.tiles = newTiles(w, m.level)
+		if known.tiles == nil {
+			known.tiles, known.names = m.newTiles(w)
 		}
 	}
 	return known, nil

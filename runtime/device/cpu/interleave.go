@@ -3,30 +3,14 @@ package cpu
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/generated/tile"
-	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/op"
 )
-
-// InterleaveSwitch is the environment variable that, set to 0, keeps weights in the layout of the file. Their products are
-// then those of the portable kernels.
-const InterleaveSwitch = "MINFER_CPU_INTERLEAVE"
-
-func interleaves() (bool, error) {
-	switch s := os.Getenv(InterleaveSwitch); s {
-	case "", "1":
-		return true, nil
-	case "0":
-		return false, nil
-	default:
-		return false, fmt.Errorf("%s: %q is neither 0 nor 1", InterleaveSwitch, s)
-	}
-}
 
 // tiles is a matrix in tiles of rows, and the kernels that read it.
 type tiles struct {
@@ -34,32 +18,24 @@ type tiles struct {
 	data      []byte // 64-byte aligned
 	tileBytes int    // of a tile: as many rows side by side, whole
 	blocks    int    // of a row
-	kernels   []kernel
+	kernels   []tileKernel
 }
 
-// kernel multiplies tiles with a panel of so many tokens.
-type kernel struct {
+// tileKernel multiplies tiles with a panel of so many tokens.
+type tileKernel struct {
 	tokens int
 	run    func(*tile.Args)
 }
 
-// newTiles finds the kernels of a weight at a level; nil where there are none.
-func newTiles(w *op.Weight, level cpufeature.Level) *tiles {
+// newTiles finds the kernels of a weight in tiles; nil where its gate refuses all of them.
+func (m *model) newTiles(w *op.Weight) (*tiles, []string) {
 	f, ok := tile.For(w.Type)
-	if !ok {
-		return nil
+	kernels, names := m.tileKernels(w)
+	if !ok || len(kernels) == 0 {
+		return nil, nil
 	}
-	t := &tiles{Format: f, blocks: w.Cols / f.BlockElems}
-	t.tileBytes = t.blocks * f.BlockBytes
-	for i := range f.Kernels {
-		if k := &f.Kernels[i]; k.Level == level {
-			t.kernels = append([]kernel{{k.Tokens, k.Run}}, t.kernels...) // most tokens first
-		}
-	}
-	if len(t.kernels) == 0 {
-		return nil
-	}
-	return t
+	blocks := w.Cols / f.BlockElems
+	return &tiles{Format: f, blocks: blocks, tileBytes: blocks * f.BlockBytes, kernels: kernels}, names
 }
 
 func (t *tiles) count(w *op.Weight) int { return (w.Rows + tile.Rows - 1) / tile.Rows }
@@ -93,7 +69,7 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 	}
 	arena, err := allocate(total)
 	if err != nil {
-		return fmt.Errorf("laying out the weights takes %s: %w; %s=0 does without, more slowly", size(uint64(total)), err, InterleaveSwitch)
+		return fmt.Errorf("laying out the weights takes %s: %w; %s=0 does without, more slowly", size(uint64(total)), err, gate.CPUSwitches[0].Name)
 	}
 	m.arena = arena
 	at := 0

@@ -214,7 +214,7 @@ func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
 		}
 		return
 	}
-	unpacked, unpackedKernels := st.s.scratch[worker].unpacked, tile.PlainFor(format.F32, st.s.model.level)
+	unpacked, unpackedKernels := st.s.scratch[worker].unpacked, st.s.model.unpacked
 	for ; lo < hi; lo += unpackedRows {
 		n := min(unpackedRows, hi-lo)
 		for i := range n {
@@ -235,32 +235,32 @@ func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
 }
 
 // runPlain computes rows lo to hi-1 of a part whose numbers lie in w, rowBytes from row to row, as kernels read them.
-func (st *matmulStep) runPlain(p *matPart, worker int, kernels []tile.PlainKernel, w []byte, rowBytes, lo, hi int) {
+func (st *matmulStep) runPlain(p *matPart, worker int, kernels []plainKernel, w []byte, rowBytes, lo, hi int) {
 	work := &st.s.tileWork[worker]
 	whole := st.inWidth / tile.PlainStep * tile.PlainStep
 	rest := (st.inWidth - whole) * rowBytes / st.inWidth // bytes of a row that kernels leave over
 	work.plain = tile.PlainArgs{WStride: rowBytes, XStride: 4 * st.inWidth, Y: unsafe.Pointer(&work.products), YStride: 4 * plainMost, Steps: whole / tile.PlainStep}
 	for t := 0; t < st.tokens; {
 		k := 0
-		for kernels[k].Tokens > st.tokens-t {
+		for kernels[k].tokens > st.tokens-t {
 			k++
 		}
-		tokens := kernels[k].Tokens
+		tokens := kernels[k].tokens
 		for r := lo; r < hi; {
 			// The last rows one by one, with each of the tokens.
 			kernel, each := &kernels[k], tokens
-			if r+kernel.Rows > hi {
+			if r+kernel.rows > hi {
 				kernel, each = &kernels[len(kernels)-1], 1
 			}
 			for first := t; first < t+tokens; first += each {
 				work.plain.W, work.plain.X = unsafe.Pointer(&w[(r-lo)*rowBytes]), unsafe.Pointer(&st.s.row(st.in, first)[0])
 				if whole > 0 {
-					kernel.Run(&work.plain)
+					kernel.run(&work.plain)
 				} else {
 					work.products = [plainMost][plainMost]float32{}
 				}
 				for j := range each {
-					for i := range kernel.Rows {
+					for i := range kernel.rows {
 						y := work.products[j][i]
 						if rest > 0 {
 							row := w[(r+i-lo)*rowBytes:][:rowBytes]
@@ -270,10 +270,16 @@ func (st *matmulStep) runPlain(p *matPart, worker int, kernels []tile.PlainKerne
 					}
 				}
 			}
-			r += kernel.Rows
+			r += kernel.rows
 		}
 		t += tokens
 	}
+}
+
+// plainKernel multiplies so many rows of plain numbers with so many tokens.
+type plainKernel struct {
+	rows, tokens int
+	run          func(*tile.PlainArgs)
 }
 
 // plainMost is at least the rows and the tokens of any plain kernel.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"unsafe"
@@ -14,7 +13,9 @@ import (
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/cpufeature"
+	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cpu/vec"
+	"github.com/minfer/minfer/runtime/kernel"
 )
 
 func blocks(info format.Info, n int, r *rand.Rand) []byte {
@@ -23,6 +24,18 @@ func blocks(info format.Info, n int, r *rand.Rand) []byte {
 		b[i] = byte(r.Uint32())
 	}
 	return b
+}
+
+// kernelsOf is the kernels that are made for a level, and for none below it.
+func kernelsOf(format string, level cpufeature.Level) (kernels []tileKernel) {
+	for _, s := range gateOf(format, device.Q8).Steps {
+		for _, b := range s.Variant.Bounds {
+			if b.Kind == kernel.Feature && b.Feature == level.String() {
+				kernels = append(kernels, tileKernel{s.Variant.TokenTile, tile.Kernel(s.Variant.Symbol)})
+			}
+		}
+	}
+	return kernels
 }
 
 func TestTileKernels(t *testing.T) {
@@ -63,34 +76,31 @@ func TestTileKernels(t *testing.T) {
 				}
 				y := make([]float32, tile.Rows*tokens)
 				first := map[int]float32{}
-				for _, kk := range f.Kernels {
-					if kk.Level != level {
-						continue
-					}
-					for t0 := 0; t0 < tokens; t0 += kk.Tokens {
-						panel := aligned(cols / 32 * tile.PanelBytes(kk.Tokens))
-						for i := range kk.Tokens {
-							tile.PutPanel(panel, kk.Tokens, i, x[(t0+i)*rowBytes:][:rowBytes])
+				for _, kk := range kernelsOf(info.Name, level) {
+					for t0 := 0; t0 < tokens; t0 += kk.tokens {
+						panel := aligned(cols / 32 * tile.PanelBytes(kk.tokens))
+						for i := range kk.tokens {
+							tile.PutPanel(panel, kk.tokens, i, x[(t0+i)*rowBytes:][:rowBytes])
 						}
 						bias := make([]float32, tile.Rows)
 						scratch := aligned(tile.ScratchBytes)
 						clear(y)
 						a := tile.Args{W: unsafe.Pointer(&tl[0]), X: unsafe.Pointer(&panel[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
 							Scratch: unsafe.Pointer(&scratch[0]), Tiles: 1, Blocks: nb, YStride: 4 * tile.Rows}
-						kk.Run(&a)
+						kk.run(&a)
 						if a.Bad != 0 {
 							t.Errorf("bad %d", a.Bad)
 						}
-						for i := range kk.Tokens {
+						for i := range kk.tokens {
 							for row := range tile.Rows {
 								got := y[i*tile.Rows+row]
 								want := k.DotQ8(w[row], x[(t0+i)*rowBytes:][:rowBytes])
 								if math.Abs(float64(got-want)) > 1e-5*magnitude(k, w[row], x[(t0+i)*rowBytes:][:rowBytes]) {
-									t.Fatalf("tokens %d: token %d row %d: %g, want %g", kk.Tokens, t0+i, row, got, want)
+									t.Fatalf("tokens %d: token %d row %d: %g, want %g", kk.tokens, t0+i, row, got, want)
 								}
 								key := (t0+i)*100 + row
 								if old, ok := first[key]; ok && old != got {
-									t.Fatalf("tokens %d: token %d row %d: %g, with one token %g", kk.Tokens, t0+i, row, got, old)
+									t.Fatalf("tokens %d: token %d row %d: %g, with one token %g", kk.tokens, t0+i, row, got, old)
 								}
 								first[key] = got
 							}
@@ -135,41 +145,39 @@ func BenchmarkTile(b *testing.B) {
 		if !ok {
 			continue
 		}
-		for i := range f.Kernels {
-			k := &f.Kernels[i]
-			if !slices.Contains(cpufeature.Levels(), k.Level) {
-				continue
-			}
-			b.Run(fmt.Sprintf("%s/%s/%d", f.Name, k.Level, k.Tokens), func(b *testing.B) {
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				const cols = 1536
-				blocks, n := cols/info.BlockElems, 4
-				if k.Tokens == 1 {
-					n = 1 << 28 / (blocks * f.BlockBytes)
-				}
-				w := aligned(n * blocks * f.BlockBytes)
-				for i := range w {
-					w[i] = byte(i*7) & 0x3f
-				}
-				x := aligned(cols / tile.UnitElems * tile.PanelBytes(k.Tokens))
-				bias, scratch := make([]float32, tile.Rows), aligned(tile.ScratchBytes)
-				y := make([]float32, tile.Rows*n*k.Tokens)
-				run := func() {
-					a := tile.Args{W: unsafe.Pointer(&w[0]), X: unsafe.Pointer(&x[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
-						Scratch: unsafe.Pointer(&scratch[0]), Tiles: n, Blocks: blocks, YStride: 4 * tile.Rows * n}
-					k.Run(&a)
-				}
-				run()
-				before := threadTime(b)
-				for b.Loop() {
+		for _, level := range cpufeature.Levels() {
+			for _, k := range kernelsOf(f.Name, level) {
+				b.Run(fmt.Sprintf("%s/%s/%d", f.Name, level, k.tokens), func(b *testing.B) {
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+					const cols = 1536
+					blocks, n := cols/info.BlockElems, 4
+					if k.tokens == 1 {
+						n = 1 << 28 / (blocks * f.BlockBytes)
+					}
+					w := aligned(n * blocks * f.BlockBytes)
+					for i := range w {
+						w[i] = byte(i*7) & 0x3f
+					}
+					x := aligned(cols / tile.UnitElems * tile.PanelBytes(k.tokens))
+					bias, scratch := make([]float32, tile.Rows), aligned(tile.ScratchBytes)
+					y := make([]float32, tile.Rows*n*k.tokens)
+					run := func() {
+						a := tile.Args{W: unsafe.Pointer(&w[0]), X: unsafe.Pointer(&x[0]), Bias: unsafe.Pointer(&bias[0]), Y: unsafe.Pointer(&y[0]),
+							Scratch: unsafe.Pointer(&scratch[0]), Tiles: n, Blocks: blocks, YStride: 4 * tile.Rows * n}
+						k.run(&a)
+					}
 					run()
-				}
-				ns := float64(threadTime(b)-before) / float64(b.N)
-				b.ReportMetric(float64(len(w))/ns, "GB/s")
-				b.ReportMetric(float64(n*tile.Rows*cols*k.Tokens)/ns, "GMAC/s")
-				b.ReportMetric(0, "ns/op")
-			})
+					before := threadTime(b)
+					for b.Loop() {
+						run()
+					}
+					ns := float64(threadTime(b)-before) / float64(b.N)
+					b.ReportMetric(float64(len(w))/ns, "GB/s")
+					b.ReportMetric(float64(n*tile.Rows*cols*k.tokens)/ns, "GMAC/s")
+					b.ReportMetric(0, "ns/op")
+				})
+			}
 		}
 	}
 }
