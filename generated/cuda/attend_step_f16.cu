@@ -7,7 +7,7 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + 2*warp + half + 16*batch + 64*round covers all context
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
-// spec fcd75d7c4c6336c3dbd9e79d8794f325ed62261ff26612f8f942011e99a9d505
+// spec d3b5f389883e3dbbfe3fa0554bffeb292aa35f0025400a3b00367105d03e65ea
 #include "minfer.cuh"
 #include "reduce.cuh"
 
@@ -48,6 +48,7 @@ MINFER_BOUNDS(attend_step_f16_d128_g8, {attend_step_f16_d128_g8_MinArch, attend_
 
 MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v, const float* __restrict__ q_norm, const float* __restrict__ k_norm, uint8_t* __restrict__ keys, uint8_t* __restrict__ values, const int* __restrict__ positions, const float* __restrict__ sines, const float* __restrict__ cosines, float* __restrict__ partial, unsigned* __restrict__ arrivals, float* __restrict__ out, int kv_heads, int group, int head_dim, int dims, int adjacent, float scale, float eps)) {
   constexpr int slots = 8, queries = 8, batch = 4, warps = 8, width = 128;
+  constexpr int words = slots * 2 / 4;  // of a lane's elements in the cache
   MINFER_SHARED(float, turned, [queries + 1][width]);  // the queries and the new key, after norm and turn
   MINFER_SHARED(float, part, [warps][queries][width]);
   MINFER_SHARED(float, tops, [warps][queries]);
@@ -60,21 +61,36 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   const int seat = ((int)threadIdx.x % 16);
   const int kv_head = block;
   const int position = positions[0], extent = position + 1;
-  // Shares of at least a round; the last of them has the new token.
-  const int shares = min((int)gridDim.y, (extent + 63) / 64);
+  // Shares of at least two rounds; the last of them has the new token, which is no part of the rounds.
+  constexpr int least = 2 * 64;
+  const int shares = min((int)gridDim.y, (extent + least - 1) / least);
   const int position_lo = (int)((long long)extent * share / shares), position_hi = (int)((long long)extent * (share + 1) / shares);
   const bool newest = share == shares - 1;
   const size_t kv_row = (size_t)kv_heads * head_dim * 2, in_row = (size_t)kv_head * head_dim * 2;
   dependency_launch();
-  // Positions of earlier steps are there already.
-  if (share < shares) {
-    for (int j = position_lo + (int)threadIdx.x; j < min(position_hi, position); j += 256) {
-      prefetch_l2(keys + j * kv_row + in_row, (unsigned)(head_dim * 2));
-      prefetch_l2(values + j * kv_row + in_row, (unsigned)(head_dim * 2));
-    }
+  if (share >= shares) {
+    dependency_wait();
+    return;  // a whole block
   }
+  const int old = min(position_hi, position);
+  const int first_elem = 8*seat + 0;
+  const bool holds = first_elem < head_dim;  // elements of the head, or none
+  // A round's keys and values as they lie in the cache. Positions of earlier steps are there already: those of the first round are on their
+  // way before the predecessor ends.
+  uint32_t kraw[batch][words], vraw[batch][words];
+  const auto fetch = [&](uint32_t (&raw)[batch][words], const uint8_t* cache, int round) {
+    MINFER_UNROLL
+    for (int batch_ = 0; batch_ < batch; batch_++) {
+      const int j = position_lo + 2*warp + half + 16*batch_ + 64*round;
+      const bool there = holds && j < old;
+      const size_t at = (there ? j : 0) * kv_row + in_row + (size_t)(there ? first_elem : 0) * 2;
+      MINFER_UNROLL
+      for (int i = 0; i < words; i += 4) put16(raw[batch_] + i, there ? fresh16(cache + at + 4 * i) : make_uint4(0, 0, 0, 0));
+    }
+  };
+  fetch(kraw, keys, 0);
+  fetch(vraw, values, 0);
   dependency_wait();
-  if (share >= shares) return;  // a whole block
   for (int g = warp; g < group + (newest ? 1 : 0); g += warps) {
     const bool key = g == group;
     const float* from = key ? k + (size_t)kv_head * head_dim : q + ((size_t)kv_head * group + g) * head_dim;
@@ -107,18 +123,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     }
   }
   block_barrier();
-  if (newest) {
-    for (int e = (int)threadIdx.x; e < head_dim; e += 256) {
-      const size_t at = position * kv_row + in_row + (size_t)e * 2;
-      const float x = fresh(v + (size_t)kv_head * head_dim + e);
-      *reinterpret_cast<uint16_t*>(keys + at) = f32_to_f16(turned[queries][e]);
-      *reinterpret_cast<uint16_t*>(values + at) = f32_to_f16(x);
-    }
-    block_barrier();
-  }
-  const int first_elem = 8*seat + 0;
-  const bool holds = first_elem < head_dim;  // elements of the head, or none
-  const int side = lane_index() & 16;        // the first lane of this half
+  const int side = lane_index() & 16;  // the first lane of this half
   float qv[queries][slots], acc[queries][slots];
   MINFER_UNROLL
   for (int query = 0; query < queries; query++) {
@@ -130,52 +135,26 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   }
   // A lane keeps the weight and the top of query lane % 8 of its half.
   float weight = 0.0f, top = -INFINITY;
-  for (int round = 0; position_lo + 64 * round < position_hi; round++) {
-    float kv[batch][slots], s[batch];
-    uint32_t vraw[batch][slots * 2 / 4];
+  const auto number = [](const uint32_t* raw, int slot) {
+    return f16_to_f32((uint16_t)(raw[slot / 2] >> (16 * (slot % 2))));
+  };
+  const auto score = [&](const uint32_t* raw) {
+    float dot[queries], x[slots];
     MINFER_UNROLL
-    for (int batch_ = 0; batch_ < batch; batch_++) {
-      const int j = min(position_lo + 2*warp + half + 16*batch_ + 64*round, position_hi - 1);
-      const uint8_t* kj = keys + j * kv_row + in_row + (size_t)first_elem * 2;
-      const uint8_t* vj = values + j * kv_row + in_row + (size_t)first_elem * 2;
-      uint32_t kraw[slots * 2 / 4] = {};
-      MINFER_UNROLL
-      for (int i = 0; i < slots * 2 / 4; i++) vraw[batch_][i] = 0;
-      if (holds) {
-        MINFER_UNROLL
-        for (int i = 0; i < slots * 2 / 16; i++) {
-          put16(kraw + 4 * i, fresh16(kj + 16 * i));
-          put16(vraw[batch_] + 4 * i, fresh16(vj + 16 * i));
-        }
-      }
-      MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) kv[batch_][slot] = f16_to_f32((uint16_t)(kraw[slot / 2] >> (16 * (slot % 2))));
-    }
-    float next = top;
+    for (int slot = 0; slot < slots; slot++) x[slot] = number(raw, slot);
     MINFER_UNROLL
-    for (int batch_ = 0; batch_ < batch; batch_++) {
-      const int j = position_lo + 2*warp + half + 16*batch_ + 64*round;
-      float dot[queries];
+    for (int query = 0; query < queries; query++) {
+      dot[query] = 0.0f;
       MINFER_UNROLL
-      for (int query = 0; query < queries; query++) {
-        dot[query] = 0.0f;
-        MINFER_UNROLL
-        for (int slot = 0; slot < slots; slot++) dot[query] = fmaf(qv[query][slot], kv[batch_][slot], dot[query]);
-      }
-      float sum = octet_sums(dot);
-      sum += shuffle_xor(sum, 8);
-      s[batch_] = j < position_hi ? sum : -INFINITY;
-      next = fmaxf(next, s[batch_]);
-      if (seat == 0 && j < position_hi) MINFER_COVER(kv_head, j);
+      for (int slot = 0; slot < slots; slot++) dot[query] = fmaf(qv[query][slot], x[slot], dot[query]);
     }
+    const float sum = octet_sums(dot);
+    return sum + shuffle_xor(sum, 8);
+  };
+  const auto raise = [&](float next) {
     const float keep = next == -INFINITY ? 0.0f : expf(top - next);
     top = next;
     weight *= keep;
-    MINFER_UNROLL
-    for (int batch_ = 0; batch_ < batch; batch_++) {
-      s[batch_] = s[batch_] == -INFINITY ? 0.0f : expf(s[batch_] - next);
-      weight += s[batch_];
-    }
     MINFER_UNROLL
     for (int query = 0; query < queries; query++) {
       if (query >= group) break;
@@ -183,19 +162,60 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) acc[query][slot] *= keep_q;
     }
+  };
+  const auto gather = [&](float s, const uint32_t* raw) {
+    const float p = s == -INFINITY ? 0.0f : expf(s - top);
+    float x[slots];
+    weight += p;
+    MINFER_UNROLL
+    for (int slot = 0; slot < slots; slot++) x[slot] = number(raw, slot);
+    MINFER_UNROLL
+    for (int query = 0; query < queries; query++) {
+      if (query >= group) break;
+      const float p_q = shuffle(p, side + query);
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) acc[query][slot] = fmaf(p_q, x[slot], acc[query][slot]);
+    }
+  };
+  for (int round = 0; position_lo + 64 * round < old; round++) {
+    float s[batch], next = top;
     MINFER_UNROLL
     for (int batch_ = 0; batch_ < batch; batch_++) {
-      float value[slots];
+      const int j = position_lo + 2*warp + half + 16*batch_ + 64*round;
+      const float sum = score(kraw[batch_]);
+      s[batch_] = j < old ? sum : -INFINITY;
+      next = fmaxf(next, s[batch_]);
+      if (seat == 0 && j < old) MINFER_COVER(kv_head, j);
+    }
+    fetch(kraw, keys, round + 1);
+    raise(next);
+    MINFER_UNROLL
+    for (int batch_ = 0; batch_ < batch; batch_++) gather(s[batch_], vraw[batch_]);
+    fetch(vraw, values, round + 1);
+  }
+  if (newest && warp == 0) {
+    // The new token, by one half of a warp: into the cache, and attended to as the cache holds it.
+    uint32_t k_new[words] = {}, v_new[words] = {};
+    if (holds) {
       MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) value[slot] = f16_to_f32((uint16_t)(vraw[batch_][slot / 2] >> (16 * (slot % 2))));
-      MINFER_UNROLL
-      for (int query = 0; query < queries; query++) {
-        if (query >= group) break;
-        const float p = shuffle(s[batch_], side + query);
+      for (int slot = 0; slot < slots; slot++) {
+        const float xk = turned[queries][first_elem + slot], xv = fresh(v + (size_t)kv_head * head_dim + first_elem + slot);
+        k_new[slot / 2] |= (uint32_t)f32_to_f16(xk) << (16 * (slot % 2));
+        v_new[slot / 2] |= (uint32_t)f32_to_f16(xv) << (16 * (slot % 2));
+      }
+      if (half == 0) {
+        const size_t at = position * kv_row + in_row + (size_t)first_elem * 2;
         MINFER_UNROLL
-        for (int slot = 0; slot < slots; slot++) acc[query][slot] = fmaf(p, value[slot], acc[query][slot]);
+        for (int i = 0; i < words; i += 4) {
+          store16(keys + at + 4 * i, make_uint4(k_new[i], k_new[i + 1], k_new[i + 2], k_new[i + 3]));
+          store16(values + at + 4 * i, make_uint4(v_new[i], v_new[i + 1], v_new[i + 2], v_new[i + 3]));
+        }
       }
     }
+    const float sum = score(k_new), s = half == 0 ? sum : -INFINITY;
+    if (lane_index() == 0) MINFER_COVER(kv_head, position);
+    raise(fmaxf(top, s));
+    gather(s, v_new);
   }
   // The two halves of a warp, then the warps, then the shares.
   {

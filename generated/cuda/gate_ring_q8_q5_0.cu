@@ -130,10 +130,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restrict
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q5_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<14>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<14, 4>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 448);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -283,10 +282,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restrict
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q5_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 2>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -436,10 +434,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restrict
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q5_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<15>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<15, 2>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 480);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -589,10 +586,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restrict
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q5_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -742,10 +738,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restrict_
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q5_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));

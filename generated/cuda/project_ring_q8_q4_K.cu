@@ -146,10 +146,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c112, 928, 1, (const uint8_t* __rest
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<28>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<28, 4>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 896);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -306,10 +305,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c76, 640, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<19>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<19, 4>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 608);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -466,10 +464,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<14>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<14, 4>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 448);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -627,10 +624,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 2>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -788,10 +784,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<15>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<15, 2>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 480);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -949,10 +944,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));
@@ -1110,10 +1104,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q4_K_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    const float square = ring_quantize<16>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
     put16(a[0].q_qs, shared16(codes + 32 * u));

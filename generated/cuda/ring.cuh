@@ -45,25 +45,49 @@ MINFER_DEVICE void ring_copy(uint8_t* stage, const uint8_t* w, int first, int n,
 #endif
 
 // x[0..cols-1], times norm where there is one, in codes of 8 bits for each 32 elements: d = max|x| / 127, code = x / d to nearest even. The
-// first WARPS warps of a block take 256 elements each in turn, a lane 8 neighbours. It returns the sum of x squared that the warp saw.
-template <int WARPS> MINFER_DEVICE float ring_quantize(uint8_t* codes, float* scales, const float* x, const float* norm, int cols) {
-  float square = 0.0f;
-  for (int first = 256 * warp_index(); first < cols; first += 256 * WARPS) {
-    const int e = first + 8 * lane_index();
-    const bool there = e < cols;
-    uint32_t bits[8] = {};
-    if (there) {
-      put16(bits, fresh16(x + e));
-      put16(bits + 4, fresh16(x + e + 4));
+// first WARPS warps of a block take 256 elements each in turn, a lane 8 neighbours, in at most ROUNDS rounds whose loads all come first:
+// those of the norm before the predecessor has ended, where registers allow it. It waits for the predecessor, and returns the sum of x
+// squared that the warp saw.
+template <int WARPS, int ROUNDS> MINFER_DEVICE float ring_quantize(uint8_t* codes, float* scales, const float* x, const float* norm, int cols) {
+  constexpr bool early = ROUNDS <= 2;
+  const int mine = 256 * warp_index() + 8 * lane_index();
+  uint32_t bits[ROUNDS][8], gamma[early ? ROUNDS : 1][8];
+  if (early && norm) {
+    MINFER_UNROLL
+    for (int round = 0; round < ROUNDS; round++) {
+      const int e = mine + 256 * WARPS * round;
+      if (e >= cols) continue;
+      put16(gamma[round % (early ? ROUNDS : 1)], load16(norm + e));
+      put16(gamma[round % (early ? ROUNDS : 1)] + 4, load16(norm + e + 4));
     }
+  }
+  dependency_wait();
+  MINFER_UNROLL
+  for (int round = 0; round < ROUNDS; round++) {
+    const int e = mine + 256 * WARPS * round;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) bits[round][i] = 0;
+    if (e >= cols) continue;
+    put16(bits[round], fresh16(x + e));
+    put16(bits[round] + 4, fresh16(x + e + 4));
+  }
+  float square = 0.0f;
+  MINFER_UNROLL
+  for (int round = 0; round < ROUNDS; round++) {
+    const int e = mine + 256 * WARPS * round;
+    if (e - 8 * lane_index() >= cols) break;  // a whole warp
+    const bool there = e < cols;
     float v[8];
     MINFER_UNROLL
-    for (int i = 0; i < 8; i++) v[i] = bits_f32(bits[i]), square = fmaf(v[i], v[i], square);
+    for (int i = 0; i < 8; i++) v[i] = bits_f32(bits[round][i]), square = fmaf(v[i], v[i], square);
     if (norm && there) {
-      put16(bits, load16(norm + e));
-      put16(bits + 4, load16(norm + e + 4));
+      uint32_t* g = gamma[round % (early ? ROUNDS : 1)];
+      if (!early) {
+        put16(g, load16(norm + e));
+        put16(g + 4, load16(norm + e + 4));
+      }
       MINFER_UNROLL
-      for (int i = 0; i < 8; i++) v[i] *= bits_f32(bits[i]);
+      for (int i = 0; i < 8; i++) v[i] *= bits_f32(g[i]);
     }
     // The greatest magnitude of 32 elements as bits, so that NaN and infinity win.
     unsigned top = 0;
