@@ -70,7 +70,11 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	}
 	var out []emit.File
 	slices.SortFunc(data.InFile, func(a, b *model.Format) int { return cmp.Compare(a.ID, b.ID) })
-	for _, path := range []string{"cpu/conform_test.go", "cpu/quantize_test.go", "cpu/bench_test.go", "format/format_test.go"} {
+	tests := []string{"cpu/conform_test.go", "cpu/quantize_test.go", "cpu/bench_test.go", "format/format_test.go"}
+	if len(c.CPU) > 0 {
+		tests = append(tests, "tile/tile_test.go")
+	}
+	for _, path := range tests {
 		name := path[strings.IndexByte(path, '/')+1:]
 		if data.Activation == "" && (name == "quantize_test.go" || name == "bench_test.go") {
 			continue // they compare with activations
