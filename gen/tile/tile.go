@@ -354,12 +354,17 @@ func (t *builder) storeGroups(field func(string, model.Scalar, int) *model.Field
 	}
 	var slots []slot
 	u8 := model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}
+	for _, g := range t.Groups {
+		if g.Code.Bits != 8 && t.Units*slotBits != 32 {
+			return fmt.Errorf("%s has %d bits, and %d units of a block fill no word with them", g.Code.Name, g.Code.Bits, t.Units)
+		}
+	}
 	// Wider pieces first, so that narrower ones fill the rest.
 	for _, b := range []int{4, 2, 1} {
 		for _, g := range t.Groups {
 			pos := 0
 			for _, width := range pieces(g.Code.Bits) {
-				if width == b && t.Units*slotBits <= 32 {
+				if width == b {
 					p := model.TilePiece{Bits: b, Pos: pos, At: make([]int, g.Instances)}
 					for i := range g.Instances {
 						k := slices.IndexFunc(slots, func(s slot) bool { return s.used+b <= slotBits })
@@ -385,7 +390,14 @@ func (t *builder) storeGroups(field func(string, model.Scalar, int) *model.Field
 	wide := len(slots)
 	narrow := 0
 	if wide > 0 {
-		if s := slots[wide-1]; s.used*t.Units <= 16 {
+		// A piece reads one field: a last slot that only some of its instances lie in stays with the others.
+		last, shared := (wide-1)*32*t.Rows, false
+		for _, g := range t.Groups {
+			for _, p := range g.Pieces {
+				shared = shared || slices.Max(p.At) >= last && slices.Min(p.At) < last
+			}
+		}
+		if s := slots[wide-1]; s.used*t.Units <= 16 && !shared {
 			wide, narrow = wide-1, s.used
 		}
 	}
@@ -411,7 +423,7 @@ func (t *builder) storeGroups(field func(string, model.Scalar, int) *model.Field
 	for _, g := range t.Groups {
 		pos := 0
 		for _, width := range pieces(g.Code.Bits) {
-			if width == 8 || t.Units*slotBits > 32 {
+			if width == 8 {
 				typ := u8
 				if g.Code.As == model.Signed {
 					typ = model.Scalar{Name: "i8", Bits: 8, As: model.Signed}
