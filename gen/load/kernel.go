@@ -233,6 +233,12 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 	if strings.Contains(v.Switch, "{format}") && len(b.family.Formats) == 0 {
 		b.diags.Addf(s.Switch.At, "variant %s: {format} stands for a format's name, but the family has no formats", v.Name)
 	}
+	for _, t := range s.Formats {
+		if !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Name == t.Value }) {
+			b.diags.Addf(t.At, "variant %s: %s is no format of the family", v.Name, t.Value)
+		}
+		v.Formats = append(v.Formats, t.Value)
+	}
 	for _, d := range b.spec.Digits {
 		radix := d.Radix.Or(layout.Any)
 		v.Digits = append(v.Digits, layout.PlacedDigit{Name: d.Name.Value, Place: layout.Place(d.Place.Value), Radix: radix})

@@ -111,7 +111,8 @@ type Variant struct {
 	Doc      string
 	Digits   []layout.PlacedDigit
 	Deal     []Deal
-	Helpers  int // threads of a block that deal no work
+	Helpers  int      // threads of a block that deal no work
+	Formats  []string // that it is emitted for; none: all of the family
 	Weights  WeightLayout
 	Arch     int      // least architecture; 0 is the baseline
 	Features []string // vector instructions that the body needs, on the CPU
@@ -144,14 +145,14 @@ type Route struct {
 	Why     string // device, date, command, figure
 }
 
-// VariantsFor is the variants that a format has: those whose layout it has.
+// VariantsFor is the variants that a format has: those for it whose layout it has.
 func (fam *Family) VariantsFor(f *Format) []*Variant {
 	if f == nil {
 		return fam.Variants
 	}
 	var kept []*Variant
 	for _, v := range fam.Variants {
-		if f.Has(v.Weights) {
+		if f.Has(v.Weights) && (len(v.Formats) == 0 || slices.Contains(v.Formats, f.Name)) {
 			kept = append(kept, v)
 		}
 	}

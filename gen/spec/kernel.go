@@ -101,6 +101,7 @@ type KernelVariant struct {
 	At diag.Pos `yaml:"-"`
 
 	Doc      Text            `yaml:"doc" jsonschema_description:"What is different about it and why it is there."`
+	Formats  []Text          `yaml:"formats" jsonschema_description:"Formats that it is emitted for; all of the family's when left out."`
 	Weights  Text            `yaml:"weights" jsonschema:"pattern=^[a-z][a-z0-9]*$" jsonschema_description:"How the weights must lie: file, padded, planes, or a layout of specs/layouts; file when left out."`
 	Radix    Map[Int]        `yaml:"radix" jsonschema_description:"Radices of digits, instead of the family's; a digit given one is no longer open."`
 	Deal     Map[KernelDeal] `yaml:"deal" jsonschema_description:"Dealings of axes, instead of the family's."`

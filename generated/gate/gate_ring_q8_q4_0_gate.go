@@ -450,6 +450,95 @@ func refuseGateRingQ8Q4_0C8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of gate-ring-q8/c4: row_lo + group + 16*round.
+// token index of gate-ring-q8/c4: 0.
+// unit index of gate-ring-q8/c4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	gateRingQ8Q4_0C4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	gateRingQ8Q4_0C4BlockBytes = 18
+	// block: a row is whole q4_0 blocks.
+	gateRingQ8Q4_0C4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	gateRingQ8Q4_0C4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	gateRingQ8Q4_0C4MaxRows = 2147483632
+	// work: an empty axis is no launch.
+	gateRingQ8Q4_0C4MinTokens = 1
+	// coverage: 1 elements.
+	gateRingQ8Q4_0C4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	gateRingQ8Q4_0C4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	gateRingQ8Q4_0C4MaxCols = 4 * 8 * 32
+	// memory: cols: 8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C4SharedBytesFixed = 8960
+	gateRingQ8Q4_0C4SharedBytesPer   = 4644
+	gateRingQ8Q4_0C4SharedBytesLeast = 118784
+)
+
+var gateRingQ8Q4_0C4 = kernel.Variant{
+	Arch:   90,
+	Args:   gateRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: gateRingQ8Q4_0C4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q4_0C4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q4_0C4ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q4_0C4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q4_0C4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q4_0C4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C4SharedBytesFixed, Per: gateRingQ8Q4_0C4SharedBytesPer, Least: gateRingQ8Q4_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "gate-ring-q8",
+	Format: "q4_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(gateRingQ8Q4_0C4SharedBytesLeast, gateRingQ8Q4_0C4SharedBytesFixed+gateRingQ8Q4_0C4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "gate_ring_q8_q4_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "gate_ring_q8_q4_0_c4",
+	Threads:   544,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseGateRingQ8Q4_0C4(q *kernel.Query) int {
+	switch {
+	case q.Arch < gateRingQ8Q4_0C4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%gateRingQ8Q4_0C4ColsMultiple != 0:
+		return 2
+	case q.Rows < gateRingQ8Q4_0C4MinRows:
+		return 3
+	case q.Rows > gateRingQ8Q4_0C4MaxRows:
+		return 4
+	case q.Tokens < gateRingQ8Q4_0C4MinTokens:
+		return 5
+	case q.Tokens > gateRingQ8Q4_0C4MaxTokens:
+		return 6
+	case q.Cols < gateRingQ8Q4_0C4MinCols:
+		return 7
+	case q.Cols > gateRingQ8Q4_0C4MaxCols:
+		return 8
+	case max(gateRingQ8Q4_0C4SharedBytesLeast, gateRingQ8Q4_0C4SharedBytesFixed+gateRingQ8Q4_0C4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // GateRingQ8Q4_0 is the gate: variants in the order in which they are tried.
 var GateRingQ8Q4_0 = kernel.Entry{
 	Class:  "q8",
@@ -457,6 +546,9 @@ var GateRingQ8Q4_0 = kernel.Entry{
 	Format: "q4_0",
 	Op:     "gate",
 	Steps: []kernel.Step{{
+		Refuse:  refuseGateRingQ8Q4_0C4,
+		Variant: &gateRingQ8Q4_0C4,
+	}, {
 		Refuse:  refuseGateRingQ8Q4_0C8,
 		Variant: &gateRingQ8Q4_0C8,
 	}, {

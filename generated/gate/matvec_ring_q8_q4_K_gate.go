@@ -628,6 +628,95 @@ func refuseMatvecRingQ8Q4KC8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matvec-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// token index of matvec-ring-q8/c4: 0.
+// unit index of matvec-ring-q8/c4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	matvecRingQ8Q4KC4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	matvecRingQ8Q4KC4BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	matvecRingQ8Q4KC4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matvecRingQ8Q4KC4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	matvecRingQ8Q4KC4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	matvecRingQ8Q4KC4MinTokens = 1
+	// coverage: 1 elements.
+	matvecRingQ8Q4KC4MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	matvecRingQ8Q4KC4MinCols = 256
+	// coverage: 4 columns * 8 seats * 32 elements.
+	matvecRingQ8Q4KC4MaxCols = 4 * 8 * 32
+	// memory: cols: 8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC4SharedBytesFixed = 5248
+	matvecRingQ8Q4KC4SharedBytesPer   = 36864
+	matvecRingQ8Q4KC4SharedBytesLeast = 118784
+)
+
+var matvecRingQ8Q4KC4 = kernel.Variant{
+	Arch:   90,
+	Args:   matvecRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matvecRingQ8Q4KC4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q4KC4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q4KC4ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q4KC4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q4KC4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q4KC4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC4SharedBytesFixed, Per: matvecRingQ8Q4KC4SharedBytesPer, Least: matvecRingQ8Q4KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "matvec-ring-q8",
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(matvecRingQ8Q4KC4SharedBytesLeast, matvecRingQ8Q4KC4SharedBytesFixed+matvecRingQ8Q4KC4SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "matvec_ring_q8_q4_K.cu",
+	Switch:    "MINFER_RING",
+	Symbol:    "matvec_ring_q8_q4_K_c4",
+	Threads:   544,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatvecRingQ8Q4KC4(q *kernel.Query) int {
+	switch {
+	case q.Arch < matvecRingQ8Q4KC4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matvecRingQ8Q4KC4ColsMultiple != 0:
+		return 2
+	case q.Rows < matvecRingQ8Q4KC4MinRows:
+		return 3
+	case q.Rows > matvecRingQ8Q4KC4MaxRows:
+		return 4
+	case q.Tokens < matvecRingQ8Q4KC4MinTokens:
+		return 5
+	case q.Tokens > matvecRingQ8Q4KC4MaxTokens:
+		return 6
+	case q.Cols < matvecRingQ8Q4KC4MinCols:
+		return 7
+	case q.Cols > matvecRingQ8Q4KC4MaxCols:
+		return 8
+	case max(matvecRingQ8Q4KC4SharedBytesLeast, matvecRingQ8Q4KC4SharedBytesFixed+matvecRingQ8Q4KC4SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // MatvecRingQ8Q4K is the gate: variants in the order in which they are tried.
 var MatvecRingQ8Q4K = kernel.Entry{
 	Class:  "q8",
@@ -635,6 +724,9 @@ var MatvecRingQ8Q4K = kernel.Entry{
 	Format: "q4_K",
 	Op:     "matmul",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatvecRingQ8Q4KC4,
+		Variant: &matvecRingQ8Q4KC4,
+	}, {
 		Refuse:  refuseMatvecRingQ8Q4KC8,
 		Variant: &matvecRingQ8Q4KC8,
 	}, {

@@ -94,49 +94,49 @@ func refuseMatvecRingQ8Q6KC112(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matvec-ring-q8/c76: row_lo + slot + 4*round.
-// token index of matvec-ring-q8/c76: 0.
-// unit index of matvec-ring-q8/c76: 8*column + seat.
+// row index of matvec-ring-q8/c76_r2: row_lo + slot + 2*round.
+// token index of matvec-ring-q8/c76_r2: 0.
+// unit index of matvec-ring-q8/c76_r2: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q6KC76MinArch = 90
+	matvecRingQ8Q6KC76R2MinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q6KC76BlockBytes = 210
+	matvecRingQ8Q6KC76R2BlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	matvecRingQ8Q6KC76ColsMultiple = 256
+	matvecRingQ8Q6KC76R2ColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q6KC76MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	matvecRingQ8Q6KC76MaxRows = 2147483644
+	matvecRingQ8Q6KC76R2MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
+	matvecRingQ8Q6KC76R2MaxRows = 2147483646
 	// work: an empty axis is no launch.
-	matvecRingQ8Q6KC76MinTokens = 1
+	matvecRingQ8Q6KC76R2MinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q6KC76MaxTokens = 1 * 1
+	matvecRingQ8Q6KC76R2MaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q6KC76MinCols = 256
+	matvecRingQ8Q6KC76R2MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
-	matvecRingQ8Q6KC76MaxCols = 76 * 8 * 32
-	// memory: cols: 3 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC76SharedBytesFixed = 3912
-	matvecRingQ8Q6KC76SharedBytesPer   = 2520
-	matvecRingQ8Q6KC76SharedBytesLeast = 118784
+	matvecRingQ8Q6KC76R2MaxCols = 76 * 8 * 32
+	// memory: cols: 7 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC76R2SharedBytesFixed = 4628
+	matvecRingQ8Q6KC76R2SharedBytesPer   = 2940
+	matvecRingQ8Q6KC76R2SharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q6KC76 = kernel.Variant{
+var matvecRingQ8Q6KC76R2 = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q6KC76MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q6KC76BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q6KC76ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q6KC76MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC76MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q6KC76MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC76MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC76MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC76SharedBytesFixed, Per: matvecRingQ8Q6KC76SharedBytesPer, Least: matvecRingQ8Q6KC76SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q6KC76R2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q6KC76R2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q6KC76R2ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q6KC76R2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC76R2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q6KC76R2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC76R2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC76R2SharedBytesFixed, Per: matvecRingQ8Q6KC76R2SharedBytesPer, Least: matvecRingQ8Q6KC76R2SharedBytesLeast, Source: "memory", Chain: "7 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -144,40 +144,40 @@ var matvecRingQ8Q6KC76 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c76",
+	Name:     "c76_r2",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q6KC76SharedBytesLeast, matvecRingQ8Q6KC76SharedBytesFixed+matvecRingQ8Q6KC76SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q6KC76R2SharedBytesLeast, matvecRingQ8Q6KC76R2SharedBytesFixed+matvecRingQ8Q6KC76R2SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q6_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q6_K_c76",
+	Symbol:    "matvec_ring_q8_q6_K_c76_r2",
 	Threads:   640,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q6KC76(q *kernel.Query) int {
+func refuseMatvecRingQ8Q6KC76R2(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q6KC76MinArch:
+	case q.Arch < matvecRingQ8Q6KC76R2MinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q6KC76ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q6KC76R2ColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q6KC76MinRows:
+	case q.Rows < matvecRingQ8Q6KC76R2MinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q6KC76MaxRows:
+	case q.Rows > matvecRingQ8Q6KC76R2MaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q6KC76MinTokens:
+	case q.Tokens < matvecRingQ8Q6KC76R2MinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q6KC76MaxTokens:
+	case q.Tokens > matvecRingQ8Q6KC76R2MaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q6KC76MinCols:
+	case q.Cols < matvecRingQ8Q6KC76R2MinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q6KC76MaxCols:
+	case q.Cols > matvecRingQ8Q6KC76R2MaxCols:
 		return 8
-	case max(matvecRingQ8Q6KC76SharedBytesLeast, matvecRingQ8Q6KC76SharedBytesFixed+matvecRingQ8Q6KC76SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q6KC76R2SharedBytesLeast, matvecRingQ8Q6KC76R2SharedBytesFixed+matvecRingQ8Q6KC76R2SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -628,6 +628,95 @@ func refuseMatvecRingQ8Q6KC8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matvec-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// token index of matvec-ring-q8/c4: 0.
+// unit index of matvec-ring-q8/c4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	matvecRingQ8Q6KC4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	matvecRingQ8Q6KC4BlockBytes = 210
+	// block: a row is whole q6_K blocks.
+	matvecRingQ8Q6KC4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matvecRingQ8Q6KC4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	matvecRingQ8Q6KC4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	matvecRingQ8Q6KC4MinTokens = 1
+	// coverage: 1 elements.
+	matvecRingQ8Q6KC4MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	matvecRingQ8Q6KC4MinCols = 256
+	// coverage: 4 columns * 8 seats * 32 elements.
+	matvecRingQ8Q6KC4MaxCols = 4 * 8 * 32
+	// memory: cols: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC4SharedBytesFixed = 8832
+	matvecRingQ8Q6KC4SharedBytesPer   = 53760
+	matvecRingQ8Q6KC4SharedBytesLeast = 118784
+)
+
+var matvecRingQ8Q6KC4 = kernel.Variant{
+	Arch:   90,
+	Args:   matvecRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matvecRingQ8Q6KC4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q6KC4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q6KC4ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q6KC4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q6KC4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC4SharedBytesFixed, Per: matvecRingQ8Q6KC4SharedBytesPer, Least: matvecRingQ8Q6KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "matvec-ring-q8",
+	Format: "q6_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(matvecRingQ8Q6KC4SharedBytesLeast, matvecRingQ8Q6KC4SharedBytesFixed+matvecRingQ8Q6KC4SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "matvec_ring_q8_q6_K.cu",
+	Switch:    "MINFER_RING",
+	Symbol:    "matvec_ring_q8_q6_K_c4",
+	Threads:   544,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatvecRingQ8Q6KC4(q *kernel.Query) int {
+	switch {
+	case q.Arch < matvecRingQ8Q6KC4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matvecRingQ8Q6KC4ColsMultiple != 0:
+		return 2
+	case q.Rows < matvecRingQ8Q6KC4MinRows:
+		return 3
+	case q.Rows > matvecRingQ8Q6KC4MaxRows:
+		return 4
+	case q.Tokens < matvecRingQ8Q6KC4MinTokens:
+		return 5
+	case q.Tokens > matvecRingQ8Q6KC4MaxTokens:
+		return 6
+	case q.Cols < matvecRingQ8Q6KC4MinCols:
+		return 7
+	case q.Cols > matvecRingQ8Q6KC4MaxCols:
+		return 8
+	case max(matvecRingQ8Q6KC4SharedBytesLeast, matvecRingQ8Q6KC4SharedBytesFixed+matvecRingQ8Q6KC4SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // MatvecRingQ8Q6K is the gate: variants in the order in which they are tried.
 var MatvecRingQ8Q6K = kernel.Entry{
 	Class:  "q8",
@@ -635,6 +724,9 @@ var MatvecRingQ8Q6K = kernel.Entry{
 	Format: "q6_K",
 	Op:     "matmul",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatvecRingQ8Q6KC4,
+		Variant: &matvecRingQ8Q6KC4,
+	}, {
 		Refuse:  refuseMatvecRingQ8Q6KC8,
 		Variant: &matvecRingQ8Q6KC8,
 	}, {
@@ -650,8 +742,8 @@ var MatvecRingQ8Q6K = kernel.Entry{
 		Refuse:  refuseMatvecRingQ8Q6KC56,
 		Variant: &matvecRingQ8Q6KC56,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q6KC76,
-		Variant: &matvecRingQ8Q6KC76,
+		Refuse:  refuseMatvecRingQ8Q6KC76R2,
+		Variant: &matvecRingQ8Q6KC76R2,
 	}, {
 		Refuse:  refuseMatvecRingQ8Q6KC112,
 		Variant: &matvecRingQ8Q6KC112,

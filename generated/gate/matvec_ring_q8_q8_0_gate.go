@@ -94,49 +94,49 @@ func refuseMatvecRingQ8Q8_0C112(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matvec-ring-q8/c76: row_lo + slot + 4*round.
-// token index of matvec-ring-q8/c76: 0.
-// unit index of matvec-ring-q8/c76: 8*column + seat.
+// row index of matvec-ring-q8/c76_r2: row_lo + slot + 2*round.
+// token index of matvec-ring-q8/c76_r2: 0.
+// unit index of matvec-ring-q8/c76_r2: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q8_0C76MinArch = 90
+	matvecRingQ8Q8_0C76R2MinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q8_0C76BlockBytes = 34
+	matvecRingQ8Q8_0C76R2BlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	matvecRingQ8Q8_0C76ColsMultiple = 32
+	matvecRingQ8Q8_0C76R2ColsMultiple = 32
 	// work: an empty axis is no launch.
-	matvecRingQ8Q8_0C76MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	matvecRingQ8Q8_0C76MaxRows = 2147483644
+	matvecRingQ8Q8_0C76R2MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
+	matvecRingQ8Q8_0C76R2MaxRows = 2147483646
 	// work: an empty axis is no launch.
-	matvecRingQ8Q8_0C76MinTokens = 1
+	matvecRingQ8Q8_0C76R2MinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q8_0C76MaxTokens = 1 * 1
+	matvecRingQ8Q8_0C76R2MaxTokens = 1 * 1
 	// work: at least one whole 32.
-	matvecRingQ8Q8_0C76MinCols = 32
+	matvecRingQ8Q8_0C76R2MinCols = 32
 	// coverage: 76 columns * 8 seats * 32 elements.
-	matvecRingQ8Q8_0C76MaxCols = 76 * 8 * 32
-	// memory: cols: 2 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C76SharedBytesFixed = 2608
-	matvecRingQ8Q8_0C76SharedBytesPer   = 272
-	matvecRingQ8Q8_0C76SharedBytesLeast = 118784
+	matvecRingQ8Q8_0C76R2MaxCols = 76 * 8 * 32
+	// memory: cols: 5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C76R2SharedBytesFixed = 3308
+	matvecRingQ8Q8_0C76R2SharedBytesPer   = 340
+	matvecRingQ8Q8_0C76R2SharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q8_0C76 = kernel.Variant{
+var matvecRingQ8Q8_0C76R2 = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q8_0C76MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q8_0C76BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q8_0C76ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q8_0C76MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q8_0C76MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q8_0C76MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C76MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C76MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C76SharedBytesFixed, Per: matvecRingQ8Q8_0C76SharedBytesPer, Least: matvecRingQ8Q8_0C76SharedBytesLeast, Source: "memory", Chain: "2 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q8_0C76R2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q8_0C76R2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q8_0C76R2ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q8_0C76R2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q8_0C76R2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q8_0C76R2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C76R2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C76R2SharedBytesFixed, Per: matvecRingQ8Q8_0C76R2SharedBytesPer, Least: matvecRingQ8Q8_0C76R2SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -144,40 +144,40 @@ var matvecRingQ8Q8_0C76 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c76",
+	Name:     "c76_r2",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q8_0C76SharedBytesLeast, matvecRingQ8Q8_0C76SharedBytesFixed+matvecRingQ8Q8_0C76SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(matvecRingQ8Q8_0C76R2SharedBytesLeast, matvecRingQ8Q8_0C76R2SharedBytesFixed+matvecRingQ8Q8_0C76R2SharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "matvec_ring_q8_q8_0.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q8_0_c76",
+	Symbol:    "matvec_ring_q8_q8_0_c76_r2",
 	Threads:   640,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q8_0C76(q *kernel.Query) int {
+func refuseMatvecRingQ8Q8_0C76R2(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q8_0C76MinArch:
+	case q.Arch < matvecRingQ8Q8_0C76R2MinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q8_0C76ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q8_0C76R2ColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q8_0C76MinRows:
+	case q.Rows < matvecRingQ8Q8_0C76R2MinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q8_0C76MaxRows:
+	case q.Rows > matvecRingQ8Q8_0C76R2MaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q8_0C76MinTokens:
+	case q.Tokens < matvecRingQ8Q8_0C76R2MinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q8_0C76MaxTokens:
+	case q.Tokens > matvecRingQ8Q8_0C76R2MaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q8_0C76MinCols:
+	case q.Cols < matvecRingQ8Q8_0C76R2MinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q8_0C76MaxCols:
+	case q.Cols > matvecRingQ8Q8_0C76R2MaxCols:
 		return 8
-	case max(matvecRingQ8Q8_0C76SharedBytesLeast, matvecRingQ8Q8_0C76SharedBytesFixed+matvecRingQ8Q8_0C76SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(matvecRingQ8Q8_0C76R2SharedBytesLeast, matvecRingQ8Q8_0C76R2SharedBytesFixed+matvecRingQ8Q8_0C76R2SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -628,6 +628,95 @@ func refuseMatvecRingQ8Q8_0C8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matvec-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// token index of matvec-ring-q8/c4: 0.
+// unit index of matvec-ring-q8/c4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	matvecRingQ8Q8_0C4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	matvecRingQ8Q8_0C4BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	matvecRingQ8Q8_0C4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	matvecRingQ8Q8_0C4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	matvecRingQ8Q8_0C4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	matvecRingQ8Q8_0C4MinTokens = 1
+	// coverage: 1 elements.
+	matvecRingQ8Q8_0C4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	matvecRingQ8Q8_0C4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	matvecRingQ8Q8_0C4MaxCols = 4 * 8 * 32
+	// memory: cols: 6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C4SharedBytesFixed = 6624
+	matvecRingQ8Q8_0C4SharedBytesPer   = 6528
+	matvecRingQ8Q8_0C4SharedBytesLeast = 118784
+)
+
+var matvecRingQ8Q8_0C4 = kernel.Variant{
+	Arch:   90,
+	Args:   matvecRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matvecRingQ8Q8_0C4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q8_0C4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q8_0C4ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q8_0C4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q8_0C4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q8_0C4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C4SharedBytesFixed, Per: matvecRingQ8Q8_0C4SharedBytesPer, Least: matvecRingQ8Q8_0C4SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "matvec-ring-q8",
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(matvecRingQ8Q8_0C4SharedBytesLeast, matvecRingQ8Q8_0C4SharedBytesFixed+matvecRingQ8Q8_0C4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "matvec_ring_q8_q8_0.cu",
+	Switch:    "MINFER_RING",
+	Symbol:    "matvec_ring_q8_q8_0_c4",
+	Threads:   544,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatvecRingQ8Q8_0C4(q *kernel.Query) int {
+	switch {
+	case q.Arch < matvecRingQ8Q8_0C4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matvecRingQ8Q8_0C4ColsMultiple != 0:
+		return 2
+	case q.Rows < matvecRingQ8Q8_0C4MinRows:
+		return 3
+	case q.Rows > matvecRingQ8Q8_0C4MaxRows:
+		return 4
+	case q.Tokens < matvecRingQ8Q8_0C4MinTokens:
+		return 5
+	case q.Tokens > matvecRingQ8Q8_0C4MaxTokens:
+		return 6
+	case q.Cols < matvecRingQ8Q8_0C4MinCols:
+		return 7
+	case q.Cols > matvecRingQ8Q8_0C4MaxCols:
+		return 8
+	case max(matvecRingQ8Q8_0C4SharedBytesLeast, matvecRingQ8Q8_0C4SharedBytesFixed+matvecRingQ8Q8_0C4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // MatvecRingQ8Q8_0 is the gate: variants in the order in which they are tried.
 var MatvecRingQ8Q8_0 = kernel.Entry{
 	Class:  "q8",
@@ -635,6 +724,9 @@ var MatvecRingQ8Q8_0 = kernel.Entry{
 	Format: "q8_0",
 	Op:     "matmul",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatvecRingQ8Q8_0C4,
+		Variant: &matvecRingQ8Q8_0C4,
+	}, {
 		Refuse:  refuseMatvecRingQ8Q8_0C8,
 		Variant: &matvecRingQ8Q8_0C8,
 	}, {
@@ -650,8 +742,8 @@ var MatvecRingQ8Q8_0 = kernel.Entry{
 		Refuse:  refuseMatvecRingQ8Q8_0C56,
 		Variant: &matvecRingQ8Q8_0C56,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q8_0C76,
-		Variant: &matvecRingQ8Q8_0C76,
+		Refuse:  refuseMatvecRingQ8Q8_0C76R2,
+		Variant: &matvecRingQ8Q8_0C76R2,
 	}, {
 		Refuse:  refuseMatvecRingQ8Q8_0C112,
 		Variant: &matvecRingQ8Q8_0C112,

@@ -628,6 +628,95 @@ func refuseProjectRingQ8Q5_0C8(q *kernel.Query) int {
 	return -1
 }
 
+// row index of project-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// token index of project-ring-q8/c4: 0.
+// unit index of project-ring-q8/c4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q5_0C4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q5_0C4BlockBytes = 22
+	// block: a row is whole q5_0 blocks.
+	projectRingQ8Q5_0C4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q5_0C4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	projectRingQ8Q5_0C4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	projectRingQ8Q5_0C4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q5_0C4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q5_0C4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q5_0C4MaxCols = 4 * 8 * 32
+	// memory: cols: 8 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q5_0C4SharedBytesFixed = 8960
+	projectRingQ8Q5_0C4SharedBytesPer   = 5668
+	projectRingQ8Q5_0C4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q5_0C4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q5_0C4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q5_0C4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q5_0C4ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q5_0C4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5_0C4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q5_0C4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q5_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q5_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q5_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q5_0C4SharedBytesFixed, Per: projectRingQ8Q5_0C4SharedBytesPer, Least: projectRingQ8Q5_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	Format: "q5_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q5_0C4SharedBytesLeast, projectRingQ8Q5_0C4SharedBytesFixed+projectRingQ8Q5_0C4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q5_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q5_0_c4",
+	Threads:   544,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q5_0C4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q5_0C4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q5_0C4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q5_0C4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q5_0C4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q5_0C4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q5_0C4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q5_0C4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q5_0C4MaxCols:
+		return 8
+	case max(projectRingQ8Q5_0C4SharedBytesLeast, projectRingQ8Q5_0C4SharedBytesFixed+projectRingQ8Q5_0C4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // ProjectRingQ8Q5_0 is the gate: variants in the order in which they are tried.
 var ProjectRingQ8Q5_0 = kernel.Entry{
 	Class:  "q8",
@@ -635,6 +724,9 @@ var ProjectRingQ8Q5_0 = kernel.Entry{
 	Format: "q5_0",
 	Op:     "project",
 	Steps: []kernel.Step{{
+		Refuse:  refuseProjectRingQ8Q5_0C4,
+		Variant: &projectRingQ8Q5_0C4,
+	}, {
 		Refuse:  refuseProjectRingQ8Q5_0C8,
 		Variant: &projectRingQ8Q5_0C8,
 	}, {
