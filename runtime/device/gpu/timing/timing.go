@@ -2,6 +2,8 @@
 package timing
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,13 +22,18 @@ type Options struct {
 	Replays   int   // of the recording; the median counts
 }
 
-// Case is one matrix product of one token.
+// Case is one matrix product of one token, or its attention.
 type Case struct {
 	Name       string // "7B gate"
 	Family     string // "matvec-ring-q8"
 	Format     string
 	Rows, Cols int64 // of one matrix; families of pairs take two
+	// Of attention: heads of 128 elements, and the positions before the token.
+	KVHeads, Group, Depth int64
 }
+
+// headDim is the width of a head.
+const headDim = 128
 
 // Rate is the time of one variant.
 type Rate struct {
@@ -57,19 +64,24 @@ func Shapes() (cases []Case) {
 	for _, m := range []struct {
 		name                   string
 		embd, ff, qkv, rounded int64
-	}{{"7B", 3584, 18944, 4608, 152064}, {"14B", 5120, 13824, 7168, 152064}} {
+		kvHeads, group         int64
+	}{{"7B", 3584, 18944, 4608, 152064, 4, 7}, {"14B", 5120, 13824, 7168, 152064, 8, 5}} {
 		for _, f := range []string{"q4_K", "q6_K"} {
 			for _, family := range []string{"matvec-q8", "matvec-ring-q8", "project-ring-q8"} {
-				cases = append(cases, Case{m.name + " down", family, f, m.embd, m.ff})
+				cases = append(cases, Case{Name: m.name + " down", Family: family, Format: f, Rows: m.embd, Cols: m.ff})
 				if f == "q6_K" {
-					cases = append(cases, Case{m.name + " head", family, f, m.rounded, m.embd})
+					cases = append(cases, Case{Name: m.name + " head", Family: family, Format: f, Rows: m.rounded, Cols: m.embd})
 					continue
 				}
-				cases = append(cases, Case{m.name + " qkv", family, f, m.qkv, m.embd}, Case{m.name + " o", family, f, m.embd, m.embd},
-					Case{m.name + " gate+up", family, f, 2 * m.ff, m.embd})
+				for _, w := range []Case{{Name: " qkv", Rows: m.qkv}, {Name: " o", Rows: m.embd}, {Name: " gate+up", Rows: 2 * m.ff}} {
+					cases = append(cases, Case{Name: m.name + w.Name, Family: family, Format: f, Rows: w.Rows, Cols: m.embd})
+				}
 			}
 		}
-		cases = append(cases, Case{m.name + " gate+up", "gate-ring-q8", "q4_K", m.ff, m.embd})
+		cases = append(cases, Case{Name: m.name + " gate+up", Family: "gate-ring-q8", Format: "q4_K", Rows: m.ff, Cols: m.embd})
+		for _, depth := range []int64{0, 128, 512, 3254} {
+			cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: "attend-step", Format: "f16", KVHeads: m.kvHeads, Group: m.group, Depth: depth})
+		}
 	}
 	return cases
 }
@@ -86,6 +98,10 @@ func Time(d gpu.Driver, c Case, o Options) []Rate {
 	}
 	info := d.Info()
 	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: 1, Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
+	if c.KVHeads > 0 {
+		q.KVHeads, q.Group, q.Heads, q.HeadDim, q.Context = c.KVHeads, c.Group, c.KVHeads*c.Group, headDim, c.Depth+1
+		q.Shares = max(1, min(32, q.Shares/c.KVHeads))
+	}
 	var v *kernel.Variant
 	var err error
 	for _, l := range layouts {
@@ -122,13 +138,17 @@ type bench struct {
 	variant *kernel.Variant
 	query   kernel.Query
 	options Options
-	bytes   int64         // of weights that a launch streams
-	pool    gpu.Pointer   // copies of them
-	copies  int64         // in the pool
-	stride  int64         // from one copy to the next
-	half    int64         // from a matrix to the one that it is paired with, in a copy
-	scratch gpu.Pointer   // activations and outputs
-	owned   []gpu.Pointer // to free
+	bytes   int64       // of weights that a launch streams
+	pool    gpu.Pointer // copies of them
+	copies  int64       // in the pool
+	stride  int64       // from one copy to the next
+	half    int64       // from a matrix to the one that it is paired with, in a copy
+	scratch gpu.Pointer // activations and outputs
+	turns   int64       // in scratch: sines and cosines
+	partial int64       // in scratch: partial results, then counters
+
+	positions gpu.Pointer
+	owned     []gpu.Pointer // to free
 }
 
 func (b *bench) alloc(bytes int64) (p gpu.Pointer, err error) {
@@ -152,11 +172,22 @@ func (b *bench) takes(name string) bool {
 func (b *bench) prepare(c Case) (err error) {
 	info, _ := format.ByName(c.Format)
 	place := gate.Placements[c.Format][b.variant.Weights]
-	matrix := c.Rows * int64(place.RowBytes(int(c.Cols)/info.BlockElems))
+	matrix := c.Rows * int64(place.RowBytes(int(c.Cols)/info.BlockElems)) // 0 of attention
 	b.bytes, b.half = matrix, (matrix+255)/256*256
 	b.stride = b.half
 	if b.takes("w_up") {
 		b.bytes, b.stride = 2*matrix, 2*b.half
+	}
+	scratch := 8 * (c.Rows + c.Cols)
+	if c.KVHeads > 0 {
+		// A copy is the keys and the values of a context.
+		b.bytes = 2 * c.Depth * c.KVHeads * headDim * 2
+		b.half = (c.Depth + 1) * c.KVHeads * headDim * 2
+		b.stride = 2 * b.half
+		heads := c.KVHeads * c.Group
+		b.turns = 4 * 2 * headDim * heads // after queries and outputs: sines and cosines of one position at the depth
+		b.partial = b.turns + 4*headDim*(c.Depth+1)
+		scratch = b.partial + 4*heads*b.query.Shares*(headDim+2) + 4*c.KVHeads
 	}
 	b.copies = max(1, b.options.PoolBytes/b.stride)
 	if b.pool, err = b.alloc(b.copies * b.stride); err != nil {
@@ -174,10 +205,13 @@ func (b *bench) prepare(c Case) (err error) {
 			return err
 		}
 	}
-	if b.scratch, err = b.alloc(8 * (c.Rows + c.Cols)); err != nil {
+	if b.scratch, err = b.alloc(scratch); err != nil {
 		return err
 	}
-	return b.driver.Fill(b.scratch, 0, 8*(c.Rows+c.Cols))
+	if b.positions, err = b.alloc(4); err != nil {
+		return err
+	}
+	return errors.Join(b.driver.Fill(b.scratch, 0, scratch), b.driver.Upload(b.positions, binary.LittleEndian.AppendUint32(nil, uint32(c.Depth))))
 }
 
 // launch is the launch on copy i.
@@ -203,8 +237,32 @@ func (b *bench) launch(i int64, dependent bool) gpu.Launch {
 			l.Args = append(l.Args, gpu.I64(q.Rows))
 		case "eps":
 			l.Args = append(l.Args, gpu.F32(1e-6))
-		case "rows1", "rows2":
+		case "rows1", "rows2", "adjacent":
 			l.Args = append(l.Args, gpu.I32(0))
+		case "q", "k", "v":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
+		case "out":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(4*headDim*q.Heads)))
+		case "keys":
+			l.Args = append(l.Args, gpu.PointerArg(w))
+		case "values":
+			l.Args = append(l.Args, gpu.PointerArg(w+gpu.Pointer(b.half)))
+		case "positions":
+			l.Args = append(l.Args, gpu.PointerArg(b.positions))
+		case "sines", "cosines":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.turns)))
+		case "partial":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial)))
+		case "arrivals":
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial+4*q.Heads*q.Shares*(headDim+2))))
+		case "kv_heads":
+			l.Args = append(l.Args, gpu.I32(int32(q.KVHeads)))
+		case "group":
+			l.Args = append(l.Args, gpu.I32(int32(q.Group)))
+		case "head_dim", "dims":
+			l.Args = append(l.Args, gpu.I32(headDim))
+		case "scale":
+			l.Args = append(l.Args, gpu.F32(0.0883883))
 		default:
 			l.Args = append(l.Args, gpu.PointerArg(0))
 		}

@@ -24,7 +24,11 @@ func TestEveryFamilyLaunches(t *testing.T) {
 			continue
 		}
 		seen[c.Family+c.Format] = true
-		c.Rows, c.Cols = 5, 512
+		if c.KVHeads > 0 {
+			c.Depth = 3
+		} else {
+			c.Rows, c.Cols = 5, 512
+		}
 		rates := timing.Time(d, c, timing.Options{PoolBytes: 1 << 16, Launches: 2, Replays: 1})
 		for _, r := range rates {
 			if r.Err != nil || r.Micros <= 0 || r.Bytes <= 0 {
