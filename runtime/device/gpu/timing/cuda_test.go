@@ -21,6 +21,10 @@ func TestRates(t *testing.T) {
 		t.Skip(err)
 	}
 	defer d.Close()
+	timer, err := timing.New(d, timing.Options{PoolBytes: 1300 << 20, Launches: 160, Replays: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
 	words := strings.Split(os.Getenv("MINFER_TIME"), ",")
 	for _, c := range timing.Shapes() {
 		chosen := true
@@ -30,7 +34,7 @@ func TestRates(t *testing.T) {
 		if !chosen {
 			continue
 		}
-		for _, r := range timing.Time(d, c, timing.Options{PoolBytes: 1300 << 20, Launches: 160, Replays: 7}) {
+		for _, r := range timer.Time(c) {
 			fmt.Println(r)
 		}
 	}

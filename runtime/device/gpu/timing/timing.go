@@ -89,8 +89,49 @@ func Shapes() (cases []Case) {
 // layouts are tried in this order: the first that some variant reads is timed.
 var layouts = []kernel.Layout{"lanes", "planes", "padded", "file"}
 
+// Timer times kernels on a driver, out of one pool of memory.
+type Timer struct {
+	driver  gpu.Driver
+	options Options
+	pool    gpu.Pointer
+	room    int64 // bytes of the pool
+}
+
+// New fills a pool on a driver. What the weights in it are makes no difference in time.
+func New(d gpu.Driver, o Options) (*Timer, error) {
+	t := &Timer{driver: d, options: o}
+	return t, t.grow(o.PoolBytes)
+}
+
+// grow makes the pool hold at least so many bytes.
+func (t *Timer) grow(bytes int64) (err error) {
+	if bytes <= t.room {
+		return nil
+	}
+	if err := t.driver.Free(t.pool); err != nil {
+		return err
+	}
+	if t.pool, err = t.driver.Alloc(bytes); err != nil {
+		return err
+	}
+	t.room = bytes
+	chunk := make([]byte, min(bytes, 16<<20))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range chunk {
+		chunk[i] = byte(r.Uint32())
+	}
+	for at := int64(0); at < bytes; at += int64(len(chunk)) {
+		n := min(int64(len(chunk)), bytes-at)
+		if err := t.driver.Upload(t.pool+gpu.Pointer(at), chunk[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Time times the variant that the case's gate chooses, launches one by one and, where its body allows it, overlapping.
-func Time(d gpu.Driver, c Case, o Options) []Rate {
+func (t *Timer) Time(c Case) []Rate {
+	d := t.driver
 	fail := func(err error) []Rate { return []Rate{{Case: c, Err: err}} }
 	i := slices.IndexFunc(gate.All, func(e *kernel.Entry) bool { return e.Family == c.Family && e.Format == c.Format })
 	if i < 0 {
@@ -116,7 +157,7 @@ func Time(d gpu.Driver, c Case, o Options) []Rate {
 	if err := gpu.LoadVariants(d, []*kernel.Variant{v}); err != nil {
 		return fail(err)
 	}
-	b := bench{driver: d, variant: v, query: q, options: o}
+	b := bench{Timer: t, variant: v, query: q}
 	defer b.free()
 	if err := b.prepare(c); err != nil {
 		return fail(err)
@@ -134,12 +175,10 @@ func Time(d gpu.Driver, c Case, o Options) []Rate {
 
 // bench is one variant on its memory.
 type bench struct {
-	driver  gpu.Driver
+	*Timer
 	variant *kernel.Variant
 	query   kernel.Query
-	options Options
-	bytes   int64       // of weights that a launch streams
-	pool    gpu.Pointer // copies of them
+	bytes   int64       // of weights that a launch streams; the pool has copies of them
 	copies  int64       // in the pool
 	stride  int64       // from one copy to the next
 	half    int64       // from a matrix to the one that it is paired with, in a copy
@@ -190,20 +229,8 @@ func (b *bench) prepare(c Case) (err error) {
 		scratch = b.partial + 4*heads*b.query.Shares*(headDim+2) + 4*c.KVHeads
 	}
 	b.copies = max(1, b.options.PoolBytes/b.stride)
-	if b.pool, err = b.alloc(b.copies * b.stride); err != nil {
+	if err := b.grow(b.copies * b.stride); err != nil {
 		return err
-	}
-	// What the codes are makes no difference in time; they must be no denormals.
-	chunk := make([]byte, min(b.copies*b.stride, 16<<20))
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range chunk {
-		chunk[i] = byte(r.Uint32())
-	}
-	for at := int64(0); at < b.copies*b.stride; at += int64(len(chunk)) {
-		n := min(int64(len(chunk)), b.copies*b.stride-at)
-		if err := b.driver.Upload(b.pool+gpu.Pointer(at), chunk[:n]); err != nil {
-			return err
-		}
 	}
 	if b.scratch, err = b.alloc(scratch); err != nil {
 		return err

@@ -18,6 +18,10 @@ func TestEveryFamilyLaunches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	timer, err := timing.New(d, timing.Options{PoolBytes: 1 << 16, Launches: 2, Replays: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	for _, c := range timing.Shapes() {
 		if seen[c.Family+c.Format] {
@@ -29,7 +33,7 @@ func TestEveryFamilyLaunches(t *testing.T) {
 		} else {
 			c.Rows, c.Cols = 5, 512
 		}
-		rates := timing.Time(d, c, timing.Options{PoolBytes: 1 << 16, Launches: 2, Replays: 1})
+		rates := timer.Time(c)
 		for _, r := range rates {
 			if r.Err != nil || r.Micros <= 0 || r.Bytes <= 0 {
 				t.Errorf("%+v: %v", c, r)
