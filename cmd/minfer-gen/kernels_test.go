@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -121,9 +122,9 @@ func TestCheckNamesTheBound(t *testing.T) {
 	if code, _, errs := runVerb(t, "generate", "--out", dir); code != 0 {
 		t.Fatal(errs)
 	}
-	for file, bounds := range map[string]string{
-		"gate/matvec_q8_q6_K_gate.go": "PfMaxCols",
-		"cuda/matvec_q8_q6_K.cu":      "_pf_MaxCols",
+	for file, bounds := range map[string]*regexp.Regexp{
+		"gate/matvec_q8_q6_K_gate.go": regexp.MustCompile(`PfMaxCols (=|:)|case .*PfMaxCols:`),
+		"cuda/matvec_q8_q6_K.cu":      regexp.MustCompile(`static_assert.*_pf_MaxCols`),
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(file))
 		original, err := os.ReadFile(path)
@@ -132,7 +133,7 @@ func TestCheckNamesTheBound(t *testing.T) {
 		}
 		found := 0
 		for line := range strings.Lines(string(original)) {
-			if !strings.Contains(line, bounds) {
+			if !bounds.MatchString(line) {
 				continue
 			}
 			found++
@@ -147,8 +148,8 @@ func TestCheckNamesTheBound(t *testing.T) {
 		if err := os.WriteFile(path, original, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if found < 3 {
-			t.Errorf("%s: %d lines name %s", file, found, bounds)
+		if found == 0 {
+			t.Errorf("%s: no line names %s", file, bounds)
 		}
 	}
 }

@@ -145,6 +145,10 @@ func TestPower(t *testing.T) {
 			continue // no golden: nothing but this project knows the format
 		}
 		name := s.Format.Value
+		if _, err := os.Stat(path.Join(golden, name+".bin")); err != nil {
+			t.Logf("%s: no golden blocks, so nobody judges the values of its mutants", name)
+			continue
+		}
 		blocks, want := readFile(t, path.Join(golden, name+".bin")), readFile(t, path.Join(golden, name+".f32"))
 		id := s.ID.Value
 		judge := func() string {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +15,10 @@ import (
 	"github.com/minfer/minfer/runtime/kernel"
 )
 
-// TestArchiveIsOfTheseSources needs no compiler: the digest of each source is held against the one that its PTX was made from.
-func TestArchiveIsOfTheseSources(t *testing.T) {
-	a, err := Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+// stale lists what the archive lacks of the sources that there are. No compiler is needed: the digest of each source is held
+// against the one that its PTX was made from.
+func stale(t *testing.T, a *Archive) (list []string) {
+	t.Helper()
 	sources, err := nvcc.Sources(cuda.Sources)
 	if err != nil {
 		t.Fatal(err)
@@ -28,14 +27,36 @@ func TestArchiveIsOfTheseSources(t *testing.T) {
 	for _, s := range sources {
 		names[s.Name] = true
 		if _, err := a.Find(s.Name, s.Digest()); err != nil {
-			t.Error(err)
+			list = append(list, err.Error())
 		}
 	}
 	for _, u := range a.Units {
 		if !names[u.Name] {
-			t.Errorf("the archive has %s, which is no source any more; %s removes it", u.Name, Remake)
+			list = append(list, fmt.Sprintf("the archive has %s, which is no source any more; %s removes it", u.Name, Remake))
 		}
 	}
+	return list
+}
+
+// current is the archive, which CI holds to the sources. Elsewhere a kernel may be worked on without nvcc: what rests on the
+// archive is then left out.
+func current(t *testing.T) *Archive {
+	t.Helper()
+	a, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := stale(t, a); len(list) > 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal(strings.Join(list, "\n"))
+		}
+		t.Skipf("%d sources are newer than their PTX (%s); %s makes it anew, with nvcc 11.8", len(list), list[0], Remake)
+	}
+	return a
+}
+
+func TestArchiveIsOfTheseSources(t *testing.T) {
+	a := current(t)
 	if a.Target != Target {
 		t.Errorf("the archive is for sm_%d, wanted sm_%d", a.Target, Target)
 	}
@@ -82,10 +103,7 @@ func agrees(v *kernel.Variant, m *Module) error {
 // TestGatesAndKernelsAgree holds, without a GPU, what every gate admits against what was compiled: launch bounds,
 // parameters and bounds of each kernel, and that no kernel is without a gate.
 func TestGatesAndKernelsAgree(t *testing.T) {
-	a, err := Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := current(t)
 	modules, unnamed := map[string]*Module{}, map[string]string{}
 	for _, u := range a.Units {
 		m, err := Parse(u.Text)
@@ -132,10 +150,7 @@ func TestGatesAndKernelsAgree(t *testing.T) {
 
 // TestDisagreementIsFound damages one side of the comparison at a time.
 func TestDisagreementIsFound(t *testing.T) {
-	a, err := Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := current(t)
 	v := *gate.MatvecQ8Q6K.Steps[0].Variant
 	text := a.Units[slices.IndexFunc(a.Units, func(u Unit) bool { return u.Name == v.Source })].Text
 	threads := fmt.Sprintf(".maxntid %d, 1, 1", v.Threads)
