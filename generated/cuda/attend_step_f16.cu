@@ -7,7 +7,7 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + 2*warp + half + 16*batch + 64*round covers all context
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
-// spec d3b5f389883e3dbbfe3fa0554bffeb292aa35f0025400a3b00367105d03e65ea
+// spec 16c2de91c4fc573101cf0465435a963f755e29851c140473b1673c6391da0679
 #include "minfer.cuh"
 #include "reduce.cuh"
 

@@ -5,58 +5,58 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // attend-step of f32: What a decode step of one token does between the projections of attention, in one launch: the norm of queries and key per head (where there is one), their rotary embedding, the key and value appended to the cache, attention over positions 0..position split into shares, and the shares' results combined by the block that ends last. Each key and value is read once for all its query heads. Of the blocks of a key/value head, so many take a share as give each at least a round of positions; the others end at once.
-// elem index of attend-step/d128_g8: 8*seat + slot.
-// head index of attend-step/d128_g8: query.
-// kv_head index of attend-step/d128_g8: block.
-// position index of attend-step/d128_g8: position_lo + 2*warp + half + 16*batch + 64*round.
-// token index of attend-step/d128_g8: 0.
+// elem index of attend-step/d128_g8_b2: 8*seat + slot.
+// head index of attend-step/d128_g8_b2: query.
+// kv_head index of attend-step/d128_g8_b2: block.
+// position index of attend-step/d128_g8_b2: position_lo + 2*warp + half + 16*batch + 32*round.
+// token index of attend-step/d128_g8_b2: 0.
 const (
 	// code: the baseline that every kernel is compiled for.
-	attendStepF32D128G8MinArch = 80
+	attendStepF32D128G8B2MinArch = 80
 	// layout: the body reads the file's blocks as they are.
-	attendStepF32D128G8BlockBytes = 4
+	attendStepF32D128G8B2BlockBytes = 4
 	// work: at least one whole 8.
-	attendStepF32D128G8MinHeadDim = 8
+	attendStepF32D128G8B2MinHeadDim = 8
 	// unit: threads work on 8 elements together.
-	attendStepF32D128G8HeadDimMultiple = 8
+	attendStepF32D128G8B2HeadDimMultiple = 8
 	// coverage: 16 seats * 8 slots.
-	attendStepF32D128G8MaxHeadDim = 16 * 8 * 1
+	attendStepF32D128G8B2MaxHeadDim = 16 * 8 * 1
 	// work: an empty axis is no launch.
-	attendStepF32D128G8MinGroup = 1
+	attendStepF32D128G8B2MinGroup = 1
 	// coverage: 8 queries.
-	attendStepF32D128G8MaxGroup = 8 * 1
+	attendStepF32D128G8B2MaxGroup = 8 * 1
 	// work: an empty axis is no launch.
-	attendStepF32D128G8MinKvHeads = 1
+	attendStepF32D128G8B2MinKvHeads = 1
 	// grid: 2147483647 blocks in grid.x.
-	attendStepF32D128G8MaxKvHeads = 2147483647 * 1 * 1
+	attendStepF32D128G8B2MaxKvHeads = 2147483647 * 1 * 1
 	// work: an empty axis is no launch.
-	attendStepF32D128G8MinContext = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 64 positions that a loop looks ahead.
-	attendStepF32D128G8MaxContext = 2147483584
+	attendStepF32D128G8B2MinContext = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead.
+	attendStepF32D128G8B2MaxContext = 2147483616
 	// work: an empty axis is no launch.
-	attendStepF32D128G8MinTokens = 1
+	attendStepF32D128G8B2MinTokens = 1
 	// coverage: 1 elements.
-	attendStepF32D128G8MaxTokens = 1 * 1
+	attendStepF32D128G8B2MaxTokens = 1 * 1
 )
 
-var attendStepF32D128G8 = kernel.Variant{
+var attendStepF32D128G8B2 = kernel.Variant{
 	Arch:   80,
 	Args:   attendStepArgs,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: attendStepF32D128G8MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Weights, Layout: "file", Value: attendStepF32D128G8BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
-		{Kind: kernel.Min, Dim: "head_dim", Value: attendStepF32D128G8MinHeadDim, Source: "work", Chain: "at least one whole 8"},
-		{Kind: kernel.Multiple, Dim: "head_dim", Value: attendStepF32D128G8HeadDimMultiple, Source: "unit", Chain: "threads work on 8 elements together"},
-		{Kind: kernel.Max, Dim: "head_dim", Value: attendStepF32D128G8MaxHeadDim, Source: "coverage", Chain: "16 seats * 8 slots"},
-		{Kind: kernel.Min, Dim: "group", Value: attendStepF32D128G8MinGroup, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "group", Value: attendStepF32D128G8MaxGroup, Source: "coverage", Chain: "8 queries"},
-		{Kind: kernel.Min, Dim: "kv_heads", Value: attendStepF32D128G8MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "kv_heads", Value: attendStepF32D128G8MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
-		{Kind: kernel.Min, Dim: "context", Value: attendStepF32D128G8MinContext, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "context", Value: attendStepF32D128G8MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 64 positions that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: attendStepF32D128G8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: attendStepF32D128G8MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Arch, Value: attendStepF32D128G8B2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "file", Value: attendStepF32D128G8B2BlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
+		{Kind: kernel.Min, Dim: "head_dim", Value: attendStepF32D128G8B2MinHeadDim, Source: "work", Chain: "at least one whole 8"},
+		{Kind: kernel.Multiple, Dim: "head_dim", Value: attendStepF32D128G8B2HeadDimMultiple, Source: "unit", Chain: "threads work on 8 elements together"},
+		{Kind: kernel.Max, Dim: "head_dim", Value: attendStepF32D128G8B2MaxHeadDim, Source: "coverage", Chain: "16 seats * 8 slots"},
+		{Kind: kernel.Min, Dim: "group", Value: attendStepF32D128G8B2MinGroup, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "group", Value: attendStepF32D128G8B2MaxGroup, Source: "coverage", Chain: "8 queries"},
+		{Kind: kernel.Min, Dim: "kv_heads", Value: attendStepF32D128G8B2MinKvHeads, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kv_heads", Value: attendStepF32D128G8B2MaxKvHeads, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Min, Dim: "context", Value: attendStepF32D128G8B2MinContext, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "context", Value: attendStepF32D128G8B2MaxContext, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 positions that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: attendStepF32D128G8B2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: attendStepF32D128G8B2MaxTokens, Source: "coverage", Chain: "1 elements"},
 	},
 	Class:  "f32",
 	Family: "attend-step",
@@ -64,46 +64,46 @@ var attendStepF32D128G8 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.KVHeads), uint32(q.Shares), 1}
 	},
-	Name:     "d128_g8",
+	Name:     "d128_g8_b2",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
 		return 0
 	},
 	Source:    "attend_step_f32.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "attend_step_f32_d128_g8",
+	Symbol:    "attend_step_f32_d128_g8_b2",
 	Threads:   256,
 	UnitElems: 0,
 	Weights:   "file",
 }
 
-func refuseAttendStepF32D128G8(q *kernel.Query) int {
+func refuseAttendStepF32D128G8B2(q *kernel.Query) int {
 	switch {
-	case q.Arch < attendStepF32D128G8MinArch:
+	case q.Arch < attendStepF32D128G8B2MinArch:
 		return 0
 	case q.Weights != "file":
 		return 1
-	case q.HeadDim < attendStepF32D128G8MinHeadDim:
+	case q.HeadDim < attendStepF32D128G8B2MinHeadDim:
 		return 2
-	case q.HeadDim%attendStepF32D128G8HeadDimMultiple != 0:
+	case q.HeadDim%attendStepF32D128G8B2HeadDimMultiple != 0:
 		return 3
-	case q.HeadDim > attendStepF32D128G8MaxHeadDim:
+	case q.HeadDim > attendStepF32D128G8B2MaxHeadDim:
 		return 4
-	case q.Group < attendStepF32D128G8MinGroup:
+	case q.Group < attendStepF32D128G8B2MinGroup:
 		return 5
-	case q.Group > attendStepF32D128G8MaxGroup:
+	case q.Group > attendStepF32D128G8B2MaxGroup:
 		return 6
-	case q.KVHeads < attendStepF32D128G8MinKvHeads:
+	case q.KVHeads < attendStepF32D128G8B2MinKvHeads:
 		return 7
-	case q.KVHeads > attendStepF32D128G8MaxKvHeads:
+	case q.KVHeads > attendStepF32D128G8B2MaxKvHeads:
 		return 8
-	case q.Context < attendStepF32D128G8MinContext:
+	case q.Context < attendStepF32D128G8B2MinContext:
 		return 9
-	case q.Context > attendStepF32D128G8MaxContext:
+	case q.Context > attendStepF32D128G8B2MaxContext:
 		return 10
-	case q.Tokens < attendStepF32D128G8MinTokens:
+	case q.Tokens < attendStepF32D128G8B2MinTokens:
 		return 11
-	case q.Tokens > attendStepF32D128G8MaxTokens:
+	case q.Tokens > attendStepF32D128G8B2MaxTokens:
 		return 12
 	}
 	return -1
@@ -116,7 +116,7 @@ var AttendStepF32 = kernel.Entry{
 	Format: "f32",
 	Op:     "attend-step",
 	Steps: []kernel.Step{{
-		Refuse:  refuseAttendStepF32D128G8,
-		Variant: &attendStepF32D128G8,
+		Refuse:  refuseAttendStepF32D128G8B2,
+		Variant: &attendStepF32D128G8B2,
 	}},
 }
