@@ -59,6 +59,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   store16(y + 8, shared16(d + 16));
   store8(y + 4, shared8(d + 8));
   f += (float)shared4(d);
+  f += (float)shared1(d) + (float)shared2(d);
   atomic_add(y, f);
   atomic_add((int*)used, -1);
   atomic_add(used, 2u);
