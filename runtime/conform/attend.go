@@ -287,13 +287,6 @@ func prefillJobs(s *Subject) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		shapes := s.attentions(nil, append(upTo(17), 31, 33, 63, 64, 65), upTo(8))
 		shapes = append(shapes, attention{2, 4, 64, 1, []int32{0, 5, 5, 30, 99}, normal})
-		if s.cheap {
-			many := make([]int32, 65537)
-			for i := range many {
-				many[i] = int32(i / 4096)
-			}
-			shapes = append(shapes, attention{1, 1, 2, 1, many, normal})
-		}
 		for _, a := range shapes {
 			a.shares = 1
 			q := s.query()

@@ -110,23 +110,33 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 				return
 			}
 		}
-		// The sizes that take long, of up to three variants a size each.
-		i := slices.IndexFunc(s.Entry.Steps, func(st kernel.Step) bool { return st.Variant == s.Variant })
-		large := []int64{65536, 152064, 125696}
-		if !s.cheap || i >= len(large) {
+		// The sizes that take long, each once for the variants of a format.
+		if !s.cheap {
 			return
 		}
-		for _, p := range []product{
-			{rows: large[i], cols: g, tokens: 1},
+		for _, p := range s.turns([]product{
+			{rows: 65536, cols: g, tokens: 1},
+			{rows: 152064, cols: g, tokens: 1},
 			{rows: 1, cols: g, tokens: 65535},
 			{rows: 1000, cols: g, tokens: min(3, most), pad: 64},
 			{rows: 3, cols: 18944 / g * g, tokens: many, x: loud},
-		} {
+		}) {
 			if !try(p) {
 				return
 			}
 		}
 	}
+}
+
+// turns is the subject's share of products that its gate's variants take in turn.
+func (s *Subject) turns(all []product) (mine []product) {
+	i := slices.IndexFunc(s.Entry.Steps, func(st kernel.Step) bool { return st.Variant == s.Variant })
+	for n, p := range all {
+		if n%len(s.Entry.Steps) == i {
+			mine = append(mine, p)
+		}
+	}
+	return mine
 }
 
 // takes reports whether the kernel has an argument of that name.

@@ -151,7 +151,8 @@ func kernelMutants(s *Subject) (all []mutant) {
 		panic("BUG: " + err.Error())
 	}
 	lines := strings.Split(string(data), "\n")
-	first := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "MINFER_KERNEL("+s.Variant.Symbol+",") })
+	head := regexp.MustCompile(`^MINFER_KERNEL(_RESIDENT)?\(` + s.Variant.Symbol + `,`)
+	first := slices.IndexFunc(lines, head.MatchString)
 	if first < 0 {
 		panic("BUG: no kernel " + s.Variant.Symbol)
 	}
