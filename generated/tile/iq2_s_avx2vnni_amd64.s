@@ -122,8 +122,17 @@ scale7:
 	JLT         scale7
 	MOVQ        R12, AX
 	XORL        R14, R14
+	LEAQ        8192(SI), CX
 
 unit8:
+	PREFETCHT0     (CX)
+	PREFETCHT0     64(CX)
+	PREFETCHT0     128(CX)
+	PREFETCHT0     192(CX)
+	PREFETCHT0     256(CX)
+	PREFETCHT0     320(CX)
+	PREFETCHT0     384(CX)
+	ADDQ           $0x000001a8, CX
 	VBROADCASTI128 constants<>+96(SB), Y8
 	VMOVDQU        320(DX)(R14*2), Y4
 	VPAND          constants<>+128(SB), Y4, Y4

@@ -65,8 +65,17 @@ scale5:
 	JLT         scale5
 	MOVQ        R12, AX
 	XORL        R14, R14
+	LEAQ        8192(SI), CX
 
 unit6:
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	PREFETCHT0       320(CX)
+	PREFETCHT0       384(CX)
+	ADDQ             $0x00000198, CX
 	VPANDD           192(DX)(R14*2), Z30, Z2
 	VMOVDQU32        2240(DX)(R14*1), Z11
 	VPSLLD           $0x02, Z11, Z10

@@ -98,8 +98,19 @@ scale7:
 	JLT         scale7
 	MOVQ        R12, AX
 	XORL        R14, R14
+	LEAQ        8192(SI), CX
 
 unit8:
+	PREFETCHT0     (CX)
+	PREFETCHT0     64(CX)
+	PREFETCHT0     128(CX)
+	PREFETCHT0     192(CX)
+	PREFETCHT0     256(CX)
+	PREFETCHT0     320(CX)
+	PREFETCHT0     384(CX)
+	PREFETCHT0     448(CX)
+	PREFETCHT0     512(CX)
+	ADDQ           $0x00000218, CX
 	VBROADCASTI128 constants<>+96(SB), Y12
 	VMOVDQU        192(DX)(R14*4), Y4
 	VPAND          constants<>+128(SB), Y4, Y4

@@ -64,8 +64,19 @@ scale5:
 	JLT         scale5
 	MOVQ        R12, AX
 	XORL        R14, R14
+	LEAQ        8192(SI), CX
 
 unit6:
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	PREFETCHT0       320(CX)
+	PREFETCHT0       384(CX)
+	PREFETCHT0       448(CX)
+	PREFETCHT0       512(CX)
+	ADDQ             $0x00000218, CX
 	VPANDD           192(DX)(R14*4), Z30, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           320(DX)(R14*4), Z30, Z3

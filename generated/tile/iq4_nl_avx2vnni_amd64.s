@@ -46,6 +46,16 @@ block3:
 	VMOVUPS        Y4, 96(AX)
 	MOVQ           R12, AX
 	XORL           R14, R14
+	LEAQ           8192(SI), CX
+	PREFETCHT0     (CX)
+	PREFETCHT0     64(CX)
+	PREFETCHT0     128(CX)
+	PREFETCHT0     192(CX)
+	PREFETCHT0     256(CX)
+	PREFETCHT0     320(CX)
+	PREFETCHT0     384(CX)
+	PREFETCHT0     448(CX)
+	PREFETCHT0     512(CX)
 	VBROADCASTI128 constants<>+0(SB), Y12
 	VMOVDQU        64(DX)(R14*4), Y4
 	VPAND          constants<>+32(SB), Y4, Y4

@@ -40,6 +40,16 @@ block3:
 	VMOVUPS          Z2, 64(AX)
 	MOVQ             R12, AX
 	XORL             R14, R14
+	LEAQ             8192(SI), CX
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	PREFETCHT0       320(CX)
+	PREFETCHT0       384(CX)
+	PREFETCHT0       448(CX)
+	PREFETCHT0       512(CX)
 	VPANDD           64(DX)(R14*4), Z30, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           192(DX)(R14*4), Z30, Z3

@@ -166,8 +166,16 @@ scale7:
 	JLT       scale7
 	MOVQ      R12, AX
 	XORL      R14, R14
+	LEAQ      8192(SI), CX
 
 unit8:
+	PREFETCHT0   (CX)
+	PREFETCHT0   64(CX)
+	PREFETCHT0   128(CX)
+	PREFETCHT0   192(CX)
+	PREFETCHT0   256(CX)
+	PREFETCHT0   320(CX)
+	ADDQ         $0x00000150, CX
 	VMOVDQU      640(DX)(R14*2), Y4
 	VPAND        constants<>+32(SB), Y4, Y4
 	VMOVDQU      768(DX)(R14*2), Y5

@@ -42,6 +42,19 @@ block3:
 	VMOVUPS          Z3, 192(AX)
 	MOVQ             R12, AX
 	XORL             R14, R14
+	LEAQ             8192(SI), CX
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	PREFETCHT0       320(CX)
+	PREFETCHT0       384(CX)
+	PREFETCHT0       448(CX)
+	PREFETCHT0       512(CX)
+	PREFETCHT0       576(CX)
+	PREFETCHT0       640(CX)
+	PREFETCHT0       704(CX)
 	VPANDD           128(DX)(R14*4), Z31, Z2
 	VMOVDQU32        640(DX)(R14*1), Z11
 	VPSLLD           $0x04, Z11, Z10

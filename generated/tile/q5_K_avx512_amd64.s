@@ -86,8 +86,21 @@ scale5:
 	JLT             scale5
 	MOVQ            R12, AX
 	XORL            R14, R14
+	LEAQ            8192(SI), CX
 
 unit6:
+	PREFETCHT0        (CX)
+	PREFETCHT0        64(CX)
+	PREFETCHT0        128(CX)
+	PREFETCHT0        192(CX)
+	PREFETCHT0        256(CX)
+	PREFETCHT0        320(CX)
+	PREFETCHT0        384(CX)
+	PREFETCHT0        448(CX)
+	PREFETCHT0        512(CX)
+	PREFETCHT0        576(CX)
+	PREFETCHT0        640(CX)
+	ADDQ              $0x000002c0, CX
 	VPANDD            512(DX)(R14*4), Z31, Z2
 	VMOVDQU32         4608(DX)(R14*1), Z11
 	VPSLLD            $0x04, Z11, Z10

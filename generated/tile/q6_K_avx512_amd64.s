@@ -64,8 +64,24 @@ scale5:
 	JLT       scale5
 	MOVQ      R12, AX
 	XORL      R14, R14
+	LEAQ      8192(SI), CX
 
 unit6:
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	PREFETCHT0       320(CX)
+	PREFETCHT0       384(CX)
+	PREFETCHT0       448(CX)
+	PREFETCHT0       512(CX)
+	PREFETCHT0       576(CX)
+	PREFETCHT0       640(CX)
+	PREFETCHT0       704(CX)
+	PREFETCHT0       768(CX)
+	PREFETCHT0       832(CX)
+	ADDQ             $0x00000348, CX
 	VPANDD           576(DX)(R14*4), Z31, Z2
 	VMOVDQU32        4672(DX)(R14*2), Z7
 	VPSLLD           $0x04, Z7, Z6

@@ -49,8 +49,15 @@ scale5:
 	JLT     scale5
 	MOVQ    R12, AX
 	XORL    R14, R14
+	LEAQ    8192(SI), CX
 
 unit6:
+	PREFETCHT0       (CX)
+	PREFETCHT0       64(CX)
+	PREFETCHT0       128(CX)
+	PREFETCHT0       192(CX)
+	PREFETCHT0       256(CX)
+	ADDQ             $0x00000108, CX
 	VPANDD           64(DX)(R14*2), Z31, Z2
 	VPANDD           192(DX)(R14*2), Z31, Z3
 	VPSRLD           $0x02, 64(DX)(R14*2), Z4

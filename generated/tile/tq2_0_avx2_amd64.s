@@ -70,8 +70,15 @@ scale7:
 	JLT     scale7
 	MOVQ    R12, AX
 	XORL    R14, R14
+	LEAQ    8192(SI), CX
 
 unit8:
+	PREFETCHT0   (CX)
+	PREFETCHT0   64(CX)
+	PREFETCHT0   128(CX)
+	PREFETCHT0   192(CX)
+	PREFETCHT0   256(CX)
+	ADDQ         $0x00000108, CX
 	VMOVDQU      64(DX)(R14*2), Y4
 	VPAND        constants<>+0(SB), Y4, Y4
 	VMOVDQU      192(DX)(R14*2), Y5

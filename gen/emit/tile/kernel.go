@@ -101,6 +101,7 @@ var (
 	rWords   = reg.RDX // block, plus the pass's offset in vectors of words
 	rBytes   = reg.RCX // block, plus the pass's offset in vectors of bytes
 	rScale   = reg.RAX // scratch of the unit
+	rAhead   = reg.RCX // what is asked for ahead; rBytes is done with by then
 	rTile    = reg.RBX // first block of the tile
 )
 
@@ -219,10 +220,15 @@ func (k *kernel) write() {
 	k.scales()
 	k.op("MOVQ", rScratch, rScale)
 	k.op("XORL", reg.R14L, reg.R14L)
+	if k.streams() {
+		k.op("LEAQ", mem(rW, aheadBytes), rAhead)
+	}
 	if k.t.Units == 1 {
+		k.ahead()
 		k.unit()
 	} else {
 		units := k.loop("unit")
+		k.ahead()
 		k.unit()
 		k.op("ADDQ", k.unitScratch(), rScale)
 		k.op("ADDQ", k.unitStep(), rUnit)
@@ -285,6 +291,29 @@ func (k *kernel) loadTable(table vec) {
 		k.op("VBROADCASTI128", k.place(b), table)
 	}
 }
+
+// aheadBytes is how far ahead of its use a tile is asked for, where it is read once: further than the memory takes to answer, nearer
+// than the first cache holds. The CPU's own look ahead ends at pages and gets lost among the fields of a block.
+const aheadBytes = 8192
+
+// streams reports whether the weights are read out of memory rather than a cache: for one token they are read once.
+func (k *kernel) streams() bool { return k.tokens == 1 }
+
+// ahead asks for a unit's share of a block.
+func (k *kernel) ahead() {
+	if !k.streams() {
+		return
+	}
+	share := k.t.Stored.Bytes / k.t.Units
+	for at := 0; at < share; at += cacheLine {
+		k.op("PREFETCHT0", mem(rAhead, at))
+	}
+	if k.t.Units > 1 {
+		k.op("ADDQ", operand.U32(share), rAhead)
+	}
+}
+
+const cacheLine = 64
 
 // unitStep is what rUnit grows by from one unit to the next: the bytes of a vector of every lane of the tile, so that a plane
 // of b bits moves by b times as much.
