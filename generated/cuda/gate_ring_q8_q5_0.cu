@@ -17,6 +17,10 @@
 //   row = row_lo + 2*group + slot + 8*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
+// gate_ring_q8_q5_0_c14: Up to 14 columns, four groups of rows at a time.
+//   row = row_lo + 2*group + slot + 8*round covers all rows
+//   token = 0 covers tokens 0..0: 1 elements = 1 tokens
+//   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // gate_ring_q8_q5_0_c8: Up to 8 columns, eight groups of rows at a time.
 //   row = row_lo + 2*group + slot + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
@@ -25,7 +29,7 @@
 //   row = row_lo + group + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec a78de7cc67c9705a99dbe233fba6b000691f91b0315b18ee04f2599dc4658306
+// spec 8819438077ee0d4d8d75af9c7855d4f02421eb3c4ba523a3c82af3aae122f430
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_0.cuh"
@@ -595,6 +599,158 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restrict
     const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
+    put16(a[0].q_qs, shared16(codes + 32 * u));
+    put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
+    a[0].n_d = scales[u];
+    a[0].n_sum = 0;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
+    unit_prepare(x8, a);
+  }
+  for (int round = 0; round < tiles; round++, advance(at)) {
+    mbar_wait(full + at.stage, at.parity);
+    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
+    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[4] = {};
+    if (live > 0 && column < columns) {
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        // Of a tile's missing rows, the last there is.
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
+      }
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) {
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
+      }
+    }
+    const float sum = octet_sums(v);
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
+    warp_barrier();
+    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+  }
+}
+#endif
+
+// c14
+// code: the body uses instructions of this architecture.
+constexpr long long gate_ring_q8_q5_0_c14_MinArch = 90;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long gate_ring_q8_q5_0_c14_BlockBytes = 22;
+static_assert(q5_0_lanes::block_bytes == gate_ring_q8_q5_0_c14_BlockBytes * q5_0_lanes::block_elems / 32, "gate_ring_q8_q5_0_c14 reads blocks of another size");
+// block: a row is whole q5_0 blocks.
+constexpr long long gate_ring_q8_q5_0_c14_ColsMultiple = 32;
+// work: an empty axis is no launch.
+constexpr long long gate_ring_q8_q5_0_c14_MinRows = 1;
+// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+constexpr long long gate_ring_q8_q5_0_c14_MaxRows = 2147483640;
+// work: an empty axis is no launch.
+constexpr long long gate_ring_q8_q5_0_c14_MinTokens = 1;
+// coverage: 1 elements.
+constexpr long long gate_ring_q8_q5_0_c14_MaxTokens = 1;
+static_assert(1ll * 1ll == gate_ring_q8_q5_0_c14_MaxTokens, "coverage: 1 elements");
+// work: at least one whole 32.
+constexpr long long gate_ring_q8_q5_0_c14_MinCols = 32;
+// coverage: 14 columns * 8 seats * 32 elements.
+constexpr long long gate_ring_q8_q5_0_c14_MaxCols = 3584;
+static_assert(14ll * 8ll * 32ll == gate_ring_q8_q5_0_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
+// memory: 5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_0_c14_SharedBytes = 6128;
+MINFER_BOUNDS(gate_ring_q8_q5_0_c14, {gate_ring_q8_q5_0_c14_MinArch, gate_ring_q8_q5_0_c14_BlockBytes, gate_ring_q8_q5_0_c14_ColsMultiple, gate_ring_q8_q5_0_c14_MinRows, gate_ring_q8_q5_0_c14_MaxRows, gate_ring_q8_q5_0_c14_MinTokens, gate_ring_q8_q5_0_c14_MaxTokens, gate_ring_q8_q5_0_c14_MinCols, gate_ring_q8_q5_0_c14_MaxCols, gate_ring_q8_q5_0_c14_SharedBytes});
+
+#if MINFER_HAS_BULK
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+  typedef q5_0_lanes Unit;
+  // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
+  constexpr int stages = 5, tile = 8, sums = 15, slots = 2;
+  static_assert(stages * 16 * sums <= 1200 && 1200 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  const int block = (int)blockIdx.x;
+  const int group = ((int)threadIdx.x / 112);
+  const int column = (((int)threadIdx.x / 8) % 14);
+  const int seat = ((int)threadIdx.x % 8);
+  // This block's run of rows, in tiles.
+  const int shares = (int)gridDim.x;
+  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
+  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int units = cols / Unit::elems, columns = (units + 7) / 8;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
+  uint64_t* full = dynamic_shared<uint64_t>();
+  uint64_t* empty = full + stages;
+  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1200);  // of x, then their scales, then sums of squares
+  float* scales = reinterpret_cast<float*>(codes + cols);
+  float* squares = scales + cols / 32;
+  const bool helper = threadIdx.x >= 448;
+  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int t) {
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
+    ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
+  };
+  if (threadIdx.x == 448) {
+    for (int s = 0; s < stages; s++) {
+      mbar_init(full + s, 1);
+      mbar_init(empty + s, 14);
+    }
+    fence_async();
+    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+  }
+  dependency_launch();
+  block_barrier();
+  RingPlace<stages> at = {0, 0};
+  if (helper) {
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 4 lanes to a row.
+    constexpr int per_row = 4;
+    const int lane = lane_index(), part = lane % per_row;
+    float factor = 1.0f;
+    dependency_wait();
+    for (int round = 0; round < tiles; round++, advance(at)) {
+      MINFER_UNROLL
+      for (int first = 0; first < tile; first += 32 / per_row) {
+        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
+        float sum[2] = {};
+        MINFER_UNROLL
+        for (int m = 0; m < 2; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+          sum[m] *= factor;
+        }
+        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+      }
+      warp_barrier();
+      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+    }
+    return;
+  }
+  const int unit = 8*column + seat;
+  const bool active = unit < units;
+  const int u = active ? unit : 0;
+  q5_0_lanes_acts x8;
+  {
+    a8_file a[1];
+    const float square = ring_quantize<14, 1>(codes, scales, x, norm, cols);
+    if (lane_index() == 0) squares[warp_index()] = square;
+    named_barrier(1, 448);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];

@@ -25,6 +25,10 @@
 //   row = row_lo + 4*group + slot + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
+// matvec_ring_q8_q5_K_c14: Up to 14 columns, four groups of rows at a time.
+//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   token = 0 covers tokens 0..0: 1 elements = 1 tokens
+//   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // matvec_ring_q8_q5_K_c8: Up to 8 columns, eight groups of rows at a time.
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
@@ -33,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec bd78b287a4c3ebfb60e89e3dee886d9da6d0c61c9cec6ad329c88108685efc3b
+// spec 594a11111c8c5dfa52d059a8dc8a30c8a7ab9572e124bd6577fd6f14b0545991
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_K.cuh"
@@ -789,6 +793,145 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restri
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
+    }
+    fence_async();
+    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+  }
+  dependency_launch();
+  block_barrier();
+  RingPlace<stages> at = {0, 0};
+  if (helper) {
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
+    constexpr int per_row = 2;
+    const int lane = lane_index(), part = lane % per_row;
+    dependency_wait();
+    for (int round = 0; round < tiles; round++, advance(at)) {
+      MINFER_UNROLL
+      for (int first = 0; first < tile; first += 32 / per_row) {
+        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+        const bool live = in_tile < tile && row < row_hi;
+        const int r = row;
+        const float more = live && bias ? bias[r] : 0.0f;
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        float sum[1] = {};
+        MINFER_UNROLL
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
+      }
+      warp_barrier();
+      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+    }
+    return;
+  }
+  const int unit = 8*column + seat;
+  const bool active = unit < units;
+  const int u = active ? unit : 0;
+  q5_K_lanes_acts x8;
+  dependency_wait();
+  {
+    a8_file a[1];
+    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    unit_prepare(x8, a);
+  }
+  for (int round = 0; round < tiles; round++, advance(at)) {
+    mbar_wait(full + at.stage, at.parity);
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
+    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[4] = {};
+    if (live > 0 && column < columns) {
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        // Of a tile's missing rows, the last there is.
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
+      }
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) {
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
+      }
+    }
+    const float sum = octet_sums(v);
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
+    warp_barrier();
+    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+  }
+}
+#endif
+
+// c14
+// code: the body uses instructions of this architecture.
+constexpr long long matvec_ring_q8_q5_K_c14_MinArch = 90;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long matvec_ring_q8_q5_K_c14_BlockBytes = 176;
+static_assert(q5_K_lanes::block_bytes == matvec_ring_q8_q5_K_c14_BlockBytes * q5_K_lanes::block_elems / 256, "matvec_ring_q8_q5_K_c14 reads blocks of another size");
+// block: a row is whole q5_K blocks.
+constexpr long long matvec_ring_q8_q5_K_c14_ColsMultiple = 256;
+// work: an empty axis is no launch.
+constexpr long long matvec_ring_q8_q5_K_c14_MinRows = 1;
+// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+constexpr long long matvec_ring_q8_q5_K_c14_MaxRows = 2147483632;
+// work: an empty axis is no launch.
+constexpr long long matvec_ring_q8_q5_K_c14_MinTokens = 1;
+// coverage: 1 elements.
+constexpr long long matvec_ring_q8_q5_K_c14_MaxTokens = 1;
+static_assert(1ll * 1ll == matvec_ring_q8_q5_K_c14_MaxTokens, "coverage: 1 elements");
+// work: at least one whole 256.
+constexpr long long matvec_ring_q8_q5_K_c14_MinCols = 256;
+// coverage: 14 columns * 8 seats * 32 elements.
+constexpr long long matvec_ring_q8_q5_K_c14_MaxCols = 3584;
+static_assert(14ll * 8ll * 32ll == matvec_ring_q8_q5_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
+// memory: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_K_c14_SharedBytes = 4880;
+MINFER_BOUNDS(matvec_ring_q8_q5_K_c14, {matvec_ring_q8_q5_K_c14_MinArch, matvec_ring_q8_q5_K_c14_BlockBytes, matvec_ring_q8_q5_K_c14_ColsMultiple, matvec_ring_q8_q5_K_c14_MinRows, matvec_ring_q8_q5_K_c14_MaxRows, matvec_ring_q8_q5_K_c14_MinTokens, matvec_ring_q8_q5_K_c14_MaxTokens, matvec_ring_q8_q5_K_c14_MinCols, matvec_ring_q8_q5_K_c14_MaxCols, matvec_ring_q8_q5_K_c14_SharedBytes});
+
+#if MINFER_HAS_BULK
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+  typedef q5_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
+  constexpr int stages = 5, tile = 16, sums = 15, slots = 4;
+  static_assert(stages * 16 * sums <= 1200 && 1200 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  const int block = (int)blockIdx.x;
+  const int group = ((int)threadIdx.x / 112);
+  const int column = (((int)threadIdx.x / 8) % 14);
+  const int seat = ((int)threadIdx.x % 8);
+  // This block's run of rows, in tiles.
+  const int shares = (int)gridDim.x;
+  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
+  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int units = cols / Unit::elems, columns = (units + 7) / 8;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
+  uint64_t* full = dynamic_shared<uint64_t>();
+  uint64_t* empty = full + stages;
+  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  const bool helper = threadIdx.x >= 448;
+  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int t) {
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
+  };
+  if (threadIdx.x == 448) {
+    for (int s = 0; s < stages; s++) {
+      mbar_init(full + s, 1);
+      mbar_init(empty + s, 14);
     }
     fence_async();
     for (int t = 0; t < stages && t < tiles; t++) fill(t, t);

@@ -25,6 +25,10 @@
 //   row = row_lo + 4*group + slot + 16*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
+// project_ring_q8_q4_K_c14: Up to 14 columns, four groups of rows at a time.
+//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   token = 0 covers tokens 0..0: 1 elements = 1 tokens
+//   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // project_ring_q8_q4_K_c8: Up to 8 columns, eight groups of rows at a time.
 //   row = row_lo + 4*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
@@ -33,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec e8fa6bbd055e6b1654f91906f7fbaa4f73ecb08ba2b45f75e116447fb279b8b7
+// spec 0c6d751534f9a370a2ccd08b5aadf59149d39c2b03213b235645145652c4a2aa
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"
@@ -953,6 +957,166 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restr
     const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
     named_barrier(1, 512);
+    put16(a[0].q_qs, shared16(codes + 32 * u));
+    put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
+    a[0].n_d = scales[u];
+    a[0].n_sum = 0;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
+    unit_prepare(x8, a);
+  }
+  for (int round = 0; round < tiles; round++, advance(at)) {
+    mbar_wait(full + at.stage, at.parity);
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
+    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    float v[4] = {};
+    if (live > 0 && column < columns) {
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        // Of a tile's missing rows, the last there is.
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
+      }
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) {
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
+      }
+    }
+    const float sum = octet_sums(v);
+    if (seat % slots < live && seat < 4 && column < columns) {
+      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    }
+    warp_barrier();
+    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+  }
+}
+#endif
+
+// c14
+// code: the body uses instructions of this architecture.
+constexpr long long project_ring_q8_q4_K_c14_MinArch = 90;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long project_ring_q8_q4_K_c14_BlockBytes = 144;
+static_assert(q4_K_lanes::block_bytes == project_ring_q8_q4_K_c14_BlockBytes * q4_K_lanes::block_elems / 256, "project_ring_q8_q4_K_c14 reads blocks of another size");
+// block: a row is whole q4_K blocks.
+constexpr long long project_ring_q8_q4_K_c14_ColsMultiple = 256;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c14_MinRows = 1;
+// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q4_K_c14_MaxRows = 2147483632;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c14_MinTokens = 1;
+// coverage: 1 elements.
+constexpr long long project_ring_q8_q4_K_c14_MaxTokens = 1;
+static_assert(1ll * 1ll == project_ring_q8_q4_K_c14_MaxTokens, "coverage: 1 elements");
+// work: at least one whole 256.
+constexpr long long project_ring_q8_q4_K_c14_MinCols = 256;
+// coverage: 14 columns * 8 seats * 32 elements.
+constexpr long long project_ring_q8_q4_K_c14_MaxCols = 3584;
+static_assert(14ll * 8ll * 32ll == project_ring_q8_q4_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
+// memory: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q4_K_c14_SharedBytes = 5984;
+MINFER_BOUNDS(project_ring_q8_q4_K_c14, {project_ring_q8_q4_K_c14_MinArch, project_ring_q8_q4_K_c14_BlockBytes, project_ring_q8_q4_K_c14_ColsMultiple, project_ring_q8_q4_K_c14_MinRows, project_ring_q8_q4_K_c14_MaxRows, project_ring_q8_q4_K_c14_MinTokens, project_ring_q8_q4_K_c14_MaxTokens, project_ring_q8_q4_K_c14_MinCols, project_ring_q8_q4_K_c14_MaxCols, project_ring_q8_q4_K_c14_SharedBytes});
+
+#if MINFER_HAS_BULK
+MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+  typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
+  constexpr int stages = 6, tile = 16, sums = 15, slots = 4;
+  static_assert(stages * 16 * sums <= 1440 && 1440 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  const int block = (int)blockIdx.x;
+  const int group = ((int)threadIdx.x / 112);
+  const int column = (((int)threadIdx.x / 8) % 14);
+  const int seat = ((int)threadIdx.x % 8);
+  const int rows = rows0 + rows1 + rows2;
+  // This block's run of rows, in tiles.
+  const int shares = (int)gridDim.x;
+  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
+  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int units = cols / Unit::elems, columns = (units + 7) / 8;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
+  uint64_t* full = dynamic_shared<uint64_t>();
+  uint64_t* empty = full + stages;
+  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1440);  // of x, then their scales, then sums of squares
+  float* scales = reinterpret_cast<float*>(codes + cols);
+  float* squares = scales + cols / 32;
+  const bool helper = threadIdx.x >= 448;
+  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int t) {
+    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
+    ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
+    ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
+  };
+  if (threadIdx.x == 448) {
+    for (int s = 0; s < stages; s++) {
+      mbar_init(full + s, 1);
+      mbar_init(empty + s, 14);
+    }
+    fence_async();
+    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+  }
+  dependency_launch();
+  block_barrier();
+  RingPlace<stages> at = {0, 0};
+  if (helper) {
+    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
+    constexpr int per_row = 2;
+    const int lane = lane_index(), part = lane % per_row;
+    float factor = 1.0f;
+    dependency_wait();
+    for (int round = 0; round < tiles; round++, advance(at)) {
+      MINFER_UNROLL
+      for (int first = 0; first < tile; first += 32 / per_row) {
+        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+        const bool live = in_tile < tile && row < row_hi;
+        // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
+        const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
+        const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
+        float* y = in2 ? y2 : in1 ? y1 : y0;
+        const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
+        float more = live && bias ? bias[r] : 0.0f;
+        if (live && residual && !in1) more += fresh(residual + r);
+        if (first == 0) mbar_wait(empty + at.stage, at.parity);
+        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
+        float sum[1] = {};
+        MINFER_UNROLL
+        for (int m = 0; m < 1; m++) {
+          if (live) {
+            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
+          }
+          MINFER_UNROLL
+          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
+          sum[m] *= factor;
+        }
+        if (part == 0 && live) y[r] = sum[0] + more;
+      }
+      warp_barrier();
+      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+    }
+    return;
+  }
+  const int unit = 8*column + seat;
+  const bool active = unit < units;
+  const int u = active ? unit : 0;
+  q4_K_lanes_acts x8;
+  {
+    a8_file a[1];
+    const float square = ring_quantize<14, 1>(codes, scales, x, norm, cols);
+    if (lane_index() == 0) squares[warp_index()] = square;
+    named_barrier(1, 448);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];

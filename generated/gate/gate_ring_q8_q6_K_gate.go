@@ -361,6 +361,95 @@ func refuseGateRingQ8Q6KC16(q *kernel.Query) int {
 	return -1
 }
 
+// row index of gate-ring-q8/c14: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c14: 0.
+// unit index of gate-ring-q8/c14: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	gateRingQ8Q6KC14MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	gateRingQ8Q6KC14BlockBytes = 210
+	// block: a row is whole q6_K blocks.
+	gateRingQ8Q6KC14ColsMultiple = 256
+	// work: an empty axis is no launch.
+	gateRingQ8Q6KC14MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	gateRingQ8Q6KC14MaxRows = 2147483640
+	// work: an empty axis is no launch.
+	gateRingQ8Q6KC14MinTokens = 1
+	// coverage: 1 elements.
+	gateRingQ8Q6KC14MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	gateRingQ8Q6KC14MinCols = 256
+	// coverage: 14 columns * 8 seats * 32 elements.
+	gateRingQ8Q6KC14MaxCols = 14 * 8 * 32
+	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q6KC14SharedBytesFixed = 4928
+	gateRingQ8Q6KC14SharedBytesPer   = 13728
+	gateRingQ8Q6KC14SharedBytesLeast = 118784
+)
+
+var gateRingQ8Q6KC14 = kernel.Variant{
+	Arch:   90,
+	Args:   gateRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC14ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC14MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC14SharedBytesFixed, Per: gateRingQ8Q6KC14SharedBytesPer, Least: gateRingQ8Q6KC14SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "gate-ring-q8",
+	Format: "q6_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c14",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(gateRingQ8Q6KC14SharedBytesLeast, gateRingQ8Q6KC14SharedBytesFixed+gateRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "gate_ring_q8_q6_K.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "gate_ring_q8_q6_K_c14",
+	Threads:   480,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseGateRingQ8Q6KC14(q *kernel.Query) int {
+	switch {
+	case q.Arch < gateRingQ8Q6KC14MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%gateRingQ8Q6KC14ColsMultiple != 0:
+		return 2
+	case q.Rows < gateRingQ8Q6KC14MinRows:
+		return 3
+	case q.Rows > gateRingQ8Q6KC14MaxRows:
+		return 4
+	case q.Tokens < gateRingQ8Q6KC14MinTokens:
+		return 5
+	case q.Tokens > gateRingQ8Q6KC14MaxTokens:
+		return 6
+	case q.Cols < gateRingQ8Q6KC14MinCols:
+		return 7
+	case q.Cols > gateRingQ8Q6KC14MaxCols:
+		return 8
+	case max(gateRingQ8Q6KC14SharedBytesLeast, gateRingQ8Q6KC14SharedBytesFixed+gateRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // row index of gate-ring-q8/c8: row_lo + 2*group + slot + 16*round.
 // token index of gate-ring-q8/c8: 0.
 // unit index of gate-ring-q8/c8: 8*column + seat.
@@ -551,6 +640,9 @@ var GateRingQ8Q6K = kernel.Entry{
 	}, {
 		Refuse:  refuseGateRingQ8Q6KC8,
 		Variant: &gateRingQ8Q6KC8,
+	}, {
+		Refuse:  refuseGateRingQ8Q6KC14,
+		Variant: &gateRingQ8Q6KC14,
 	}, {
 		Refuse:  refuseGateRingQ8Q6KC16,
 		Variant: &gateRingQ8Q6KC16,

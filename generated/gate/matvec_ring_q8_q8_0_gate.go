@@ -539,6 +539,95 @@ func refuseMatvecRingQ8Q8_0C16(q *kernel.Query) int {
 	return -1
 }
 
+// row index of matvec-ring-q8/c14: row_lo + 4*group + slot + 16*round.
+// token index of matvec-ring-q8/c14: 0.
+// unit index of matvec-ring-q8/c14: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	matvecRingQ8Q8_0C14MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	matvecRingQ8Q8_0C14BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	matvecRingQ8Q8_0C14ColsMultiple = 32
+	// work: an empty axis is no launch.
+	matvecRingQ8Q8_0C14MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	matvecRingQ8Q8_0C14MaxRows = 2147483632
+	// work: an empty axis is no launch.
+	matvecRingQ8Q8_0C14MinTokens = 1
+	// coverage: 1 elements.
+	matvecRingQ8Q8_0C14MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	matvecRingQ8Q8_0C14MinCols = 32
+	// coverage: 14 columns * 8 seats * 32 elements.
+	matvecRingQ8Q8_0C14MaxCols = 14 * 8 * 32
+	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C14SharedBytesFixed = 3600
+	matvecRingQ8Q8_0C14SharedBytesPer   = 1632
+	matvecRingQ8Q8_0C14SharedBytesLeast = 118784
+)
+
+var matvecRingQ8Q8_0C14 = kernel.Variant{
+	Arch:   90,
+	Args:   matvecRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matvecRingQ8Q8_0C14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q8_0C14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q8_0C14ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q8_0C14MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q8_0C14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q8_0C14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C14SharedBytesFixed, Per: matvecRingQ8Q8_0C14SharedBytesPer, Least: matvecRingQ8Q8_0C14SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "matvec-ring-q8",
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c14",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(matvecRingQ8Q8_0C14SharedBytesLeast, matvecRingQ8Q8_0C14SharedBytesFixed+matvecRingQ8Q8_0C14SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "matvec_ring_q8_q8_0.cu",
+	Switch:    "MINFER_RING",
+	Symbol:    "matvec_ring_q8_q8_0_c14",
+	Threads:   480,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatvecRingQ8Q8_0C14(q *kernel.Query) int {
+	switch {
+	case q.Arch < matvecRingQ8Q8_0C14MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matvecRingQ8Q8_0C14ColsMultiple != 0:
+		return 2
+	case q.Rows < matvecRingQ8Q8_0C14MinRows:
+		return 3
+	case q.Rows > matvecRingQ8Q8_0C14MaxRows:
+		return 4
+	case q.Tokens < matvecRingQ8Q8_0C14MinTokens:
+		return 5
+	case q.Tokens > matvecRingQ8Q8_0C14MaxTokens:
+		return 6
+	case q.Cols < matvecRingQ8Q8_0C14MinCols:
+		return 7
+	case q.Cols > matvecRingQ8Q8_0C14MaxCols:
+		return 8
+	case max(matvecRingQ8Q8_0C14SharedBytesLeast, matvecRingQ8Q8_0C14SharedBytesFixed+matvecRingQ8Q8_0C14SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // row index of matvec-ring-q8/c8: row_lo + 4*group + slot + 32*round.
 // token index of matvec-ring-q8/c8: 0.
 // unit index of matvec-ring-q8/c8: 8*column + seat.
@@ -729,6 +818,9 @@ var MatvecRingQ8Q8_0 = kernel.Entry{
 	}, {
 		Refuse:  refuseMatvecRingQ8Q8_0C8,
 		Variant: &matvecRingQ8Q8_0C8,
+	}, {
+		Refuse:  refuseMatvecRingQ8Q8_0C14,
+		Variant: &matvecRingQ8Q8_0C14,
 	}, {
 		Refuse:  refuseMatvecRingQ8Q8_0C16,
 		Variant: &matvecRingQ8Q8_0C16,

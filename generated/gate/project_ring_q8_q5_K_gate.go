@@ -539,6 +539,95 @@ func refuseProjectRingQ8Q5KC16(q *kernel.Query) int {
 	return -1
 }
 
+// row index of project-ring-q8/c14: row_lo + 4*group + slot + 16*round.
+// token index of project-ring-q8/c14: 0.
+// unit index of project-ring-q8/c14: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q5KC14MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q5KC14BlockBytes = 176
+	// block: a row is whole q5_K blocks.
+	projectRingQ8Q5KC14ColsMultiple = 256
+	// work: an empty axis is no launch.
+	projectRingQ8Q5KC14MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	projectRingQ8Q5KC14MaxRows = 2147483632
+	// work: an empty axis is no launch.
+	projectRingQ8Q5KC14MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q5KC14MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	projectRingQ8Q5KC14MinCols = 256
+	// coverage: 14 columns * 8 seats * 32 elements.
+	projectRingQ8Q5KC14MaxCols = 14 * 8 * 32
+	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q5KC14SharedBytesFixed = 5008
+	projectRingQ8Q5KC14SharedBytesPer   = 14368
+	projectRingQ8Q5KC14SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q5KC14 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q5KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q5KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q5KC14ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q5KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q5KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q5KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q5KC14MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q5KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q5KC14SharedBytesFixed, Per: projectRingQ8Q5KC14SharedBytesPer, Least: projectRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	Format: "q5_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c14",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q5KC14SharedBytesLeast, projectRingQ8Q5KC14SharedBytesFixed+projectRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "project_ring_q8_q5_K.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q5_K_c14",
+	Threads:   480,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q5KC14(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q5KC14MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q5KC14ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q5KC14MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q5KC14MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q5KC14MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q5KC14MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q5KC14MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q5KC14MaxCols:
+		return 8
+	case max(projectRingQ8Q5KC14SharedBytesLeast, projectRingQ8Q5KC14SharedBytesFixed+projectRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // row index of project-ring-q8/c8: row_lo + 4*group + slot + 32*round.
 // token index of project-ring-q8/c8: 0.
 // unit index of project-ring-q8/c8: 8*column + seat.
@@ -729,6 +818,9 @@ var ProjectRingQ8Q5K = kernel.Entry{
 	}, {
 		Refuse:  refuseProjectRingQ8Q5KC8,
 		Variant: &projectRingQ8Q5KC8,
+	}, {
+		Refuse:  refuseProjectRingQ8Q5KC14,
+		Variant: &projectRingQ8Q5KC14,
 	}, {
 		Refuse:  refuseProjectRingQ8Q5KC16,
 		Variant: &projectRingQ8Q5KC16,
