@@ -42,6 +42,16 @@ func Prove(g *layout.Geometry) []Flaw {
 	flaw := func(axis, format string, args ...any) {
 		flaws = append(flaws, Flaw{axis, fmt.Sprintf(format, args...)})
 	}
+	first := map[layout.Place]string{}
+	for _, p := range g.Digits {
+		if !p.Place.Grid() || p.Radix == 1 {
+			continue
+		}
+		if other, taken := first[p.Place]; taken {
+			flaw("", "digits %s and %s both live on %s, so each block would be two values at once; allowed: one digit on an axis of the grid", other, p.Name, p.Place)
+		}
+		first[p.Place] = p.Name
+	}
 	for i, p := range g.Digits {
 		var users []string
 		for a := range g.Axes {

@@ -51,6 +51,9 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 	for _, flaw := range cover.Prove(geo) {
 		report("", "%s", flaw)
 	}
+	for _, flaw := range oneWriter(fam, geo, c.Base().Warp) {
+		report("", "%s", flaw)
+	}
 	for i := range geo.Axes {
 		// Units that straddle blocks would need a row of blocks to be a row of units.
 		if d := &geo.Axes[i]; f != nil && fam.Dims[d.Axis] == model.Cols && d.Elems > 1 && max(d.Elems, f.Elems)%min(d.Elems, f.Elems) != 0 {

@@ -1,0 +1,68 @@
+package proof
+
+import (
+	"fmt"
+
+	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/model"
+)
+
+// scope is the threads whose partial sums a body adds up.
+type scope string
+
+const (
+	overBlock scope = "block"
+	overWarp  scope = "warp"
+)
+
+// sums says of bodies that add up an axis which threads do it together. An output is then written once only if every
+// piece of the axis is dealt to those threads, and all pieces that they add belong to one output.
+var sums = map[string]struct {
+	axis string
+	over scope
+}{
+	"matvec_q8":  {"unit", overBlock},
+	"matvec_f32": {"unit", overWarp},
+	"matmul_q8":  {"unit", overWarp},
+	"rmsnorm":    {"elem", overBlock},
+	"argmax":     {"elem", overBlock},
+}
+
+// oneWriter finds digits that break a body's sum: an output that several blocks or warps would write, or a sum that would
+// mix two outputs.
+func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string) {
+	body, known := sums[fam.Template]
+	if !known {
+		return nil
+	}
+	axis := g.Axis(body.axis)
+	if axis == nil {
+		return []string{fmt.Sprintf("body %s adds up axis %s, which is not dealt", fam.Template, body.axis)}
+	}
+	lanes := 1 // threads below the digit
+	for i := len(g.Digits) - 1; i >= 0; i-- {
+		p := g.Digits[i]
+		inside := axis.Uses(i)
+		if p.Radix == 1 {
+			continue
+		}
+		switch {
+		case p.Place.Grid() && inside:
+			flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over blocks, each of which would write the whole sum; body %s adds within a %s", p.Name, body.axis, fam.Template, body.over))
+		case p.Place != layout.Thread:
+		default:
+			together := body.over == overBlock || lanes < warp
+			if together && !inside {
+				flaws = append(flaws, fmt.Sprintf("digit %s deals threads that body %s adds up to another axis than %s, so its sum would mix outputs", p.Name, fam.Template, body.axis))
+			}
+			if !together && inside {
+				flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over warps, each of which would write its own sum; body %s adds within a warp", p.Name, body.axis, fam.Template))
+			}
+			lanes *= p.Radix
+		}
+	}
+	if n := g.Threads(); n%warp != 0 {
+		flaws = append(flaws, fmt.Sprintf("a block has %d threads; body %s adds over whole warps of %d", n, fam.Template, warp))
+	}
+	return flaws
+}
