@@ -74,12 +74,16 @@ the work if it ran all the same.`,
 			if len(fams) == 0 {
 				return refusal{fmt.Sprintf("no kernel family computes %s of %s", strings.Join(ops, ", "), f.Name)}
 			}
+			chosen := 0
 			shape := bound.Shape{Dims: map[model.Dim]int64{model.Rows: rows, model.Cols: cols, model.Tokens: tokens}, Arch: arch, SharedBytes: int64(deviceFor(c, arch).SharedBytes)}
 			for i, fam := range fams {
 				if i > 0 {
 					fmt.Fprintln(cmd.OutOrStdout())
 				}
-				explain(cmd.OutOrStdout(), c, fam, f, shape, off)
+				chosen += explain(cmd.OutOrStdout(), c, fam, f, shape, off)
+			}
+			if chosen == 0 {
+				return refusal{fmt.Sprintf("no kernel runs %s of %s %s", strings.Join(ops, ", "), f.Name, args[1])}
 			}
 			return nil
 		},
@@ -103,7 +107,8 @@ func matrix(s string) (rows, cols int64, err error) {
 }
 
 // explain tells the story of one family: each layout of the weights that a variant reads is a gate of its own.
-func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, shape bound.Shape, off []string) {
+// It returns the number of layouts for which a variant is chosen.
+func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, shape bound.Shape, off []string) (chosen int) {
 	fmt.Fprintf(w, "%s of %s [%d, %d] for %d token", fam.Name, f.Name, shape.Dims[model.Rows], shape.Dims[model.Cols], shape.Dims[model.Tokens])
 	if shape.Dims[model.Tokens] != 1 {
 		fmt.Fprint(w, "s")
@@ -122,6 +127,7 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 			switch {
 			case v.Chosen:
 				state = "CHOSEN"
+				chosen++
 			case v.Off:
 				state = "switched off by " + v.Variant.SwitchFor(f) + "=0"
 			case v.Broken != nil:
@@ -152,6 +158,7 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 			}
 		}
 	}
+	return chosen
 }
 
 func weightLayouts(fam *model.Family, f *model.Format) (all []model.WeightLayout) {

@@ -41,9 +41,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := command()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &written{w: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.Execute()
+	if err == nil || errors.Is(err, errNo) {
+		if out.err != nil {
+			err = fmt.Errorf("writing the output: %w", out.err)
+		}
+	}
 	var no refusal
 	switch {
 	case err == nil:
@@ -56,6 +62,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "minfer-gen: %v\n", err)
 	return exitFailed
+}
+
+// written remembers the first error of its writer, so that verbs may print without looking at each line.
+type written struct {
+	w   io.Writer
+	err error
+}
+
+func (o *written) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // refusal is an answer of no, with its reason.

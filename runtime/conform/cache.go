@@ -103,13 +103,21 @@ func quantizeJobs(s *Subject) iter.Seq[*job] {
 				tied[i] = 127 * float32(math.Ldexp(1, i/32%20-10))
 			}
 		}
+		// The scale is the least number of f16, rounded down by a third: codes reach past the range and are cut off.
+		past := make([]float32, 4*32)
+		for i := range past {
+			past[i] = float32(math.Ldexp((100+0.3*float64(i))*float64(1-2*(i%2)), -24))
+			if i%32 == 0 {
+				past[i] = float32(math.Ldexp(189, -24))
+			}
+		}
 		for i := range any {
 			any[i] = math.Float32frombits(r.Uint32())
 		}
 		for _, c := range []struct {
 			name string
 			x    []float32
-		}{{"scales from 2^-160 to 2^160", scaled}, {"ties", tied}, {"any bits", any}, {"special numbers", numbers(64*32, true, r)}} {
+		}{{"scales from 2^-160 to 2^160", scaled}, {"ties", tied}, {"codes past the range", past}, {"any bits", any}, {"special numbers", numbers(64*32, true, r)}} {
 			if !try(1, int64(len(c.x)), c.name, c.x) {
 				return
 			}
