@@ -38,7 +38,11 @@ const (
 	past16 = "scores past f16" // 128 * 24 * 24 = 73728 before they are scaled
 	loudQ  = "scores in the hundreds"
 	nanQ   = "a NaN in a query"
+	peak   = "the first score far above, or below, all others"
 )
+
+// peakTimes is how much larger the first key is than the others: scores then differ by hundreds, more than exponents of f32 reach.
+const peakTimes = 20
 
 // memory is queries, keys and values of an attention.
 type memory struct {
@@ -71,9 +75,14 @@ func (s *Subject) memory(a attention) *memory {
 		for i := range m.k {
 			m.k[i] = 24
 		}
-	case loudQ:
+	case loudQ, peak:
 		for i := range m.q {
 			m.q[i] *= 60
+		}
+		if a.fill == peak {
+			for i := range m.k[:a.kvHeads*a.headDim] {
+				m.k[i] *= peakTimes
+			}
 		}
 	case nanQ:
 		m.q[r.IntN(len(m.q))] = float32(math.NaN())
@@ -172,7 +181,7 @@ func (s *Subject) attentions(shares []int64, tokens []int64, groups []int64) (al
 			all = append(all, attention{2, 1, 33, 1, at(1, n), normal})
 		}
 	}
-	for _, fill := range []string{past16, loudQ, nanQ} {
+	for _, fill := range []string{past16, loudQ, nanQ, peak} {
 		all = append(all, attention{2, 2, 128, 2, at(3, 40), fill}, attention{1, 1, 128, 1, at(1, 2), fill})
 	}
 	return all

@@ -51,7 +51,7 @@ func fusedJobs(s *Subject) iter.Seq[*job] {
 			return fused{product: product{rows: rows, cols: cols, shares: shares}}
 		}
 		g := s.grainOf("cols")
-		for i, cols := range s.edges("cols", 25000) {
+		for i, cols := range s.edges("cols", 40000) {
 			f := of(3, cols, 2)
 			f.norm, f.bias, f.residual = i%2 == 0, i%3 == 0, i%3 == 1
 			last := of(2, cols, 1)

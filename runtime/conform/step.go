@@ -71,7 +71,7 @@ func stepJobs(s *Subject) iter.Seq[*job] {
 				}
 			}
 		}
-		for _, fill := range []string{loudQ, nanQ} {
+		for _, fill := range []string{loudQ, nanQ, peak} {
 			if !try(decoding{kvHeads: 2, group: 4, headDim: 128, dims: 128, position: 4*period + 9, shares: 3, fill: fill}) {
 				return
 			}
@@ -88,7 +88,7 @@ func (s *Subject) decoding(d decoding) *job {
 	q, k, v := numbers(heads*d.headDim, false, r), numbers(row, false, r), numbers(row, false, r)
 	qNorm, kNorm := numbers(d.headDim, false, r), numbers(d.headDim, false, r)
 	switch d.fill {
-	case loudQ:
+	case loudQ, peak:
 		for i := range q {
 			q[i] *= 60
 		}
@@ -97,8 +97,11 @@ func (s *Subject) decoding(d decoding) *job {
 	}
 	// Of the cache, the new position holds what no arithmetic gives.
 	context := d.position + 1
-	cache := func() []byte {
+	cache := func(first float32) []byte {
 		x := numbers(context*row, false, r)
+		for i := range x[:row] {
+			x[i] *= first
+		}
 		b := make([]byte, len(x)*s.Info.BlockBytes)
 		kernels.Quantize(b, x)
 		for i := d.position * row * int64(s.Info.BlockBytes); i < int64(len(b)); i++ {
@@ -106,7 +109,11 @@ func (s *Subject) decoding(d decoding) *job {
 		}
 		return b
 	}
-	keys, values := cache(), cache()
+	first := float32(1)
+	if d.fill == peak {
+		first = peakTimes
+	}
+	keys, values := cache(first), cache(1)
 	pairs := d.dims / 2
 	sines, cosines := make([]float32, context*pairs), make([]float32, context*pairs)
 	for i := range sines {

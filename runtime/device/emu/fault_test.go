@@ -150,6 +150,7 @@ func TestSynchronizationFaults(t *testing.T) {
 		{one("forgetful_bulk", 64, ptr(x), ptr(y), gpu.I32(3)), []string{"ended with 1 bulk copies in flight"}},
 		{one("forgetful_bulk", 64, ptr(x), ptr(y), gpu.I32(4)), []string{"deadlock: threads 0-63: in mbar_wait", "lacks 0 of 1 arrivals and 256 bytes"}},
 		{one("forgetful_bulk", 64, ptr(x), ptr(y), gpu.I32(5)), []string{"not initialised"}},
+		{one("forgetful_bulk", 64, ptr(x), ptr(y), gpu.I32(6)), []string{"bulk_copy to shared memory that another copy, still in flight, writes"}},
 	} {
 		// Both orders of threads; lane 16 is the first to be found in one of them.
 		first, second := d.Launch(c.launch), d.Launch(c.launch)

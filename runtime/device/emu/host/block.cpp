@@ -780,6 +780,13 @@ void Multiprocessor::bulk_copy(void* shared, const void* global, unsigned bytes,
     end_phase((unsigned)(&b - mbars_.data()));
     return;
   }
+  // Which of two copies in flight comes last is the machine's to choose, so that no order of deliveries here would show the fault.
+  for (unsigned i = 0; i < mbar_count_; i++) {
+    for (const Copy& other : mbars_[i].copies) {
+      const char *to = static_cast<const char*>(shared), *its = static_cast<const char*>(other.to);
+      if (to < its + other.bytes && its < to + bytes) fail_at(Status::sync, at, Message().add("bulk_copy to shared memory that another copy, still in flight, writes"));
+    }
+  }
   poison(shared, bytes);
   b.copies.push_back(c);
 }

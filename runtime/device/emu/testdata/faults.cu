@@ -106,15 +106,16 @@ MINFER_KERNEL(forgetful_shared, 64, (float* y, int forget, int neighbour)) {
   y[threadIdx.x] = s[max(0, min((int)threadIdx.x + neighbour, 63))];
 }
 #if MINFER_HAS_BULK
-// forget 0: right; 1: no wait; 2: no fence; 3: nothing waited for at the end; 4: expects more than is copied; 5: no mbar_init.
+// forget 0: right; 1: no wait; 2: no fence; 3: nothing waited for at the end; 4: expects more than is copied; 5: no mbar_init; 6: copies twice to one place.
 MINFER_KERNEL(forgetful_bulk, 64, (const float* x, float* y, int forget)) {
   MINFER_SHARED(float, s, [64]);
   MINFER_SHARED(uint64_t, bar, [1]);
   if (threadIdx.x == 0) {
     if (forget != 5) mbar_init(bar, 1);
     if (forget != 2) fence_async();
-    mbar_expect(bar, forget == 4 ? 512 : 256);
+    mbar_expect(bar, forget == 4 || forget == 6 ? 512 : 256);
     bulk_copy(s, x, 256, bar);
+    if (forget == 6) bulk_copy(s, x, 256, bar);
   }
   block_barrier();
   if (forget == 3) return;
