@@ -14,6 +14,7 @@ import (
 	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/gen/mutate"
 	"github.com/minfer/minfer/gen/route"
@@ -42,17 +43,20 @@ func deviceFor(c *model.Catalog, arch int) *model.Device {
 	return dev
 }
 
+// portable is a CPU of which no vector instruction is asked.
+const portable = "portable"
+
 func whyCommand(o *options) *cobra.Command {
 	var tokens int64
 	var arch int
-	var ops, off []string
+	var ops, off, cpu []string
 	cmd := &cobra.Command{
 		Use:   "why FORMAT ROWSxCOLS",
 		Short: "Say why a matrix takes the kernel that it takes",
 		Long: `Say why a matrix takes the kernel that it takes: for each family that multiplies by the format, the variants in the
 order in which its gate tries them, every term of the gate with its derivation, and what a refused variant would do to
 the work if it ran all the same.`,
-		Example: "  minfer-gen why q6_K 3584x18944\n  minfer-gen why q4_K 152064x5120 --arch 90 --tokens 8",
+		Example: "  minfer-gen why q6_K 3584x18944\n  minfer-gen why q4_K 152064x5120 --arch 90 --tokens 8\n  minfer-gen why q4_K 8960x1536 --cpu avx2,avx512,avx512vnni --tokens 16",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.catalog()
@@ -70,12 +74,23 @@ the work if it ran all the same.`,
 			if tokens < 1 {
 				return fmt.Errorf("--tokens %d: at least 1 is due", tokens)
 			}
-			fams := route.Families(c, ops, f)
+			fams, has := route.Families(c, ops, f), []string(nil)
+			if len(cpu) > 0 {
+				fams = route.CPUFamilies(c, ops, f)
+				for _, x := range cpu {
+					switch {
+					case slices.Contains(load.CPUFeatures, x):
+						has = append(has, x)
+					case x != portable:
+						return fmt.Errorf("--cpu: no feature is called %q%s; the features are %s, or %s for none of them", x, diag.Meant(x, load.CPUFeatures), strings.Join(load.CPUFeatures, ", "), portable)
+					}
+				}
+			}
 			if len(fams) == 0 {
 				return refusal{fmt.Sprintf("no kernel family computes %s of %s", strings.Join(ops, ", "), f.Name)}
 			}
 			chosen := 0
-			shape := bound.Shape{Dims: map[model.Dim]int64{model.Rows: rows, model.Cols: cols, model.Tokens: tokens}, Arch: arch, SharedBytes: int64(deviceFor(c, arch).SharedBytes)}
+			shape := bound.Shape{Dims: map[model.Dim]int64{model.Rows: rows, model.Cols: cols, model.Tokens: tokens}, Arch: arch, SharedBytes: int64(deviceFor(c, arch).SharedBytes), Features: has}
 			for i, fam := range fams {
 				if i > 0 {
 					fmt.Fprintln(cmd.OutOrStdout())
@@ -90,6 +105,7 @@ the work if it ran all the same.`,
 	}
 	cmd.Flags().Int64Var(&tokens, "tokens", 1, "tokens multiplied at once")
 	cmd.Flags().IntVar(&arch, "arch", 90, "architecture of the device, compute capability times 10")
+	cmd.Flags().StringSliceVar(&cpu, "cpu", nil, "instead of a GPU, a CPU with these vector instructions: "+strings.Join(load.CPUFeatures, ", ")+", or "+portable)
 	cmd.Flags().StringSliceVar(&ops, "op", []string{"matmul"}, "operations of the plan to look at")
 	cmd.Flags().StringSliceVar(&off, "off", nil, "switches that are set to 0, such as MINFER_Q6K_PF")
 	return cmd
@@ -113,7 +129,14 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 	if shape.Dims[model.Tokens] != 1 {
 		fmt.Fprint(w, "s")
 	}
-	fmt.Fprintf(w, " on sm_%d (class %s)\n", shape.Arch, fam.Class)
+	where := fmt.Sprintf("sm_%d", shape.Arch)
+	if fam.CPU {
+		where = "a CPU without vector instructions"
+		if len(shape.Features) > 0 {
+			where = "a CPU with " + strings.Join(shape.Features, ", ")
+		}
+	}
+	fmt.Fprintf(w, " on %s (class %s)\n", where, fam.Class)
 	for _, l := range weightLayouts(fam, f) {
 		shape.Weights = l
 		fmt.Fprintf(w, "  weights %s\n", l)
@@ -150,7 +173,7 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 			if v.Route != nil {
 				fmt.Fprintf(w, "      preferred: %s\n", v.Route.Why)
 			}
-			if n, axis := v.Units(fam, shape); n > 0 {
+			if n, axis := v.Units(fam, shape); n > 0 && !fam.CPU {
 				fmt.Fprintf(w, "      %d threads for %d %ss of a row\n", v.Geometry.Threads(), n, axis)
 			}
 			for _, fault := range v.Faults {

@@ -6,6 +6,7 @@ package launch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/minfer/minfer/gen/bound"
 	"github.com/minfer/minfer/gen/cover"
@@ -22,7 +23,13 @@ const walked = 1 << 13
 // g is the geometry that the kernel has.
 func Faults(fam *model.Family, v *model.Variant, f *model.Format, g *layout.Geometry, dev *model.Device, s bound.Shape) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if need := max(v.Arch, dev.Arch); s.Arch < need {
+	if fam.CPU {
+		for _, x := range v.Features {
+			if !slices.Contains(s.Features, x) {
+				fault("the code is for %s, which this CPU does not run", x)
+			}
+		}
+	} else if need := max(v.Arch, dev.Arch); s.Arch < need {
 		fault("the code is for sm_%d, the device is sm_%d", need, s.Arch)
 	}
 	if f != nil {
@@ -67,7 +74,7 @@ func axis(fam *model.Family, v *model.Variant, g *layout.Geometry, d *layout.Dea
 	if n%elems != 0 && !deal.Partial {
 		fault("the last %d of %d %s are no whole %s of %d", n%elems, n, dim, d.Axis, elems)
 	}
-	if n > math.MaxInt32 {
+	if n > math.MaxInt32 && !fam.CPU {
 		fault("%s %d does not fit its 32-bit argument", dim, n)
 	}
 	extent := (n + elems - 1) / elems
@@ -95,7 +102,7 @@ func axis(fam *model.Family, v *model.Variant, g *layout.Geometry, d *layout.Dea
 		}
 		last += stride * (radix - 1)
 	}
-	if d.Share < 0 && open && lastFormed(g, d, extent, last) > math.MaxInt32 {
+	if d.Share < 0 && open && !fam.CPU && lastFormed(g, d, extent, last) > math.MaxInt32 {
 		fault("an index of %s reaches %d, past 32 bits", d.Axis, lastFormed(g, d, extent, last))
 	}
 	if d.Share >= 0 && extent > math.MaxInt32-int64(period(g, d))+1 {

@@ -12,8 +12,8 @@ import (
 	"github.com/minfer/minfer/gen/spec"
 )
 
-// cpuFeatures are the sets of vector instructions that bodies may need, as package cpufeature calls them.
-var cpuFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
+// CPUFeatures are the sets of vector instructions that bodies may need, as package cpufeature calls them.
+var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
 
 // dims are the sizes of a shape by name.
 var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf)}
@@ -213,8 +213,8 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		v.Features = append(v.Features, t.Value)
 		if !b.family.CPU {
 			b.diags.Addf(t.At, "variant %s: features are of a CPU; arch says what a GPU needs", v.Name)
-		} else if !slices.Contains(cpuFeatures, t.Value) {
-			b.diags.Addf(t.At, "variant %s: no feature is called %s%s; allowed: %s", v.Name, t.Value, diag.Meant(t.Value, cpuFeatures), strings.Join(cpuFeatures, ", "))
+		} else if !slices.Contains(CPUFeatures, t.Value) {
+			b.diags.Addf(t.At, "variant %s: no feature is called %s%s; allowed: %s", v.Name, t.Value, diag.Meant(t.Value, CPUFeatures), strings.Join(CPUFeatures, ", "))
 		}
 	}
 	if b.family.CPU && (s.Arch.Set() || s.Shared != nil || b.spec.Shared != nil || b.spec.Helpers.Set() || b.spec.Awaits.Set()) {

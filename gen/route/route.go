@@ -33,12 +33,16 @@ type Query struct {
 
 // Choose judges every variant of a family for a format, in the order in which its gate tries them. At most one is chosen.
 func Choose(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Verdict {
+	var dev *model.Device
+	if !fam.CPU {
+		dev = c.Base()
+	}
 	variants := slices.Clone(fam.VariantsFor(f))
 	slices.Reverse(variants)
 	verdicts := make([]Verdict, len(variants))
 	for i, v := range variants {
 		w := &verdicts[i]
-		*w = Verdict{Variant: v, Geometry: v.Geometry(f), Terms: bound.Derive(fam, v, f, c.Base())}
+		*w = Verdict{Variant: v, Geometry: v.Geometry(f), Terms: bound.Derive(fam, v, f, dev)}
 		if ok, broken := bound.Admits(w.Terms, q.Shape); !ok {
 			w.Broken = &broken
 		}
@@ -51,7 +55,7 @@ func Choose(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Ver
 				break
 			}
 		}
-		w.Faults = launch.Faults(fam, v, f, w.Geometry, c.Base(), q.Shape)
+		w.Faults = launch.Faults(fam, v, f, w.Geometry, dev, q.Shape)
 	}
 	for _, preferred := range []bool{true, false} {
 		for i := range verdicts {
@@ -79,9 +83,18 @@ func (v *Verdict) Units(fam *model.Family, s bound.Shape) (n int64, axis string)
 	return 0, ""
 }
 
-// Families lists the families of an op (all, if empty) that a format has, by name.
-func Families(c *model.Catalog, ops []string, f *model.Format) (found []*model.Family) {
-	for _, fam := range c.Families {
+// Families lists the families of an op (all, if empty) that a format has, by name: those of GPUs.
+func Families(c *model.Catalog, ops []string, f *model.Format) []*model.Family {
+	return families(c.Families, ops, f)
+}
+
+// CPUFamilies lists those of the CPU.
+func CPUFamilies(c *model.Catalog, ops []string, f *model.Format) []*model.Family {
+	return families(c.CPU, ops, f)
+}
+
+func families(all []*model.Family, ops []string, f *model.Format) (found []*model.Family) {
+	for _, fam := range all {
 		if len(ops) > 0 && !slices.Contains(ops, fam.Op) {
 			continue
 		}
