@@ -36,7 +36,7 @@ type subject struct {
 // All damages every kernel of the catalog. The second result is the disagreements of undamaged gates with the judge: none, or
 // the mutants mean nothing.
 func All(c *model.Catalog) (mutants []Mutant, wrong []string) {
-	for _, fam := range c.Families {
+	for _, fam := range slices.Concat(c.Families, c.CPU) {
 		formats := fam.Formats
 		if len(formats) == 0 {
 			formats = []*model.Format{nil}
@@ -57,7 +57,11 @@ func All(c *model.Catalog) (mutants []Mutant, wrong []string) {
 }
 
 func newSubject(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format) *subject {
-	s := &subject{fam: fam, v: v, f: f, dev: c.Base(), geo: v.Geometry(f), terms: bound.Derive(fam, v, f, c.Base())}
+	s := &subject{fam: fam, v: v, f: f, geo: v.Geometry(f)}
+	if !fam.CPU {
+		s.dev = c.Base()
+	}
+	s.terms = bound.Derive(fam, v, f, s.dev)
 	s.shapes = s.edges(c)
 	for _, shape := range s.shapes {
 		text := ""
@@ -79,7 +83,10 @@ func (s *subject) name() string {
 
 // edges is a small admitted shape, and from it each dim moved to either side of each of its limits.
 func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
-	base := bound.Shape{Dims: map[model.Dim]int64{model.ShareOf: 3}, Arch: max(s.v.Arch, s.dev.Arch), SharedBytes: int64(s.dev.SharedBytes), Weights: s.v.Weights}
+	base := bound.Shape{Dims: map[model.Dim]int64{model.ShareOf: 3}, Weights: s.v.Weights, Features: s.v.Features}
+	if s.dev != nil {
+		base.Arch, base.SharedBytes = max(s.v.Arch, s.dev.Arch), int64(s.dev.SharedBytes)
+	}
 	if ring := s.v.Shared.Ring; ring != nil {
 		base.SharedBytes = 4 * int64(ring.RoomBytes) // so that each bound is met alone; the edges of shared memory are below
 	}
@@ -95,8 +102,12 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 				x.Arch = int(a)
 				shapes = append(shapes, x)
 			}
+		case bound.Feature:
+			x := base
+			x.Features = slices.DeleteFunc(slices.Clone(base.Features), func(f string) bool { return f == t.Feature })
+			shapes = append(shapes, x)
 		case bound.Weights:
-			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded, model.LayoutPlanes, "lanes"} {
+			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded, model.LayoutPlanes, "lanes", "rows32"} {
 				x := base
 				x.Weights = l
 				shapes = append(shapes, x)
@@ -165,6 +176,9 @@ func say(fam *model.Family, s bound.Shape) string {
 	}
 	slices.Sort(dims)
 	text := fmt.Sprintf("sm_%d", s.Arch)
+	if fam.CPU {
+		text = fmt.Sprintf("cpu %v", s.Features)
+	}
 	for _, d := range slices.Compact(dims) {
 		text += fmt.Sprintf(" %s %d", d, s.Dims[d])
 	}
@@ -182,8 +196,8 @@ func (s *subject) gates() (mutants []Mutant) {
 	for i, t := range s.terms {
 		without := append(slices.Clone(s.terms[:i]), s.terms[i+1:]...)
 		try(t.Name()+" dropped", without)
-		if t.Kind == bound.Weights {
-			continue
+		if t.Kind == bound.Weights || t.Kind == bound.Feature {
+			continue // there is nothing to move
 		}
 		step := map[bound.Kind]int64{bound.Arch: 10, bound.Multiple: 1, bound.Shared: t.Per}[t.Kind]
 		if step == 0 {
