@@ -67,6 +67,15 @@ func (d mutant) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (de
 				}
 			}
 		}
+		for i := range m.plain {
+			k := &m.plain[i]
+			whole := k.run
+			k.run = func(a *tile.PlainArgs) {
+				short := *a
+				short.Steps--
+				whole(&short)
+			}
+		}
 		if dotQ8 != nil {
 			m.dotQ8 = func(w, x []byte) float32 {
 				x = slices.Clone(x)
@@ -81,7 +90,7 @@ func (d mutant) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (de
 // TestNoticesLostUnit: the check of products tells a device that drops the last of 592 units, or of any number, from
 // one that does not.
 func TestNoticesLostUnit(t *testing.T) {
-	for _, typ := range []format.Type{format.Q8_0, format.Q4_0, format.Q4K, format.Q6K} {
+	for _, typ := range []format.Type{format.F16, format.Q8_0, format.Q4_0, format.Q4K, format.Q6K} {
 		for _, cols := range []int{256, 18944} {
 			for _, p := range []device.Precision{device.Q8, device.F32} {
 				if err := devicetest.CheckProduct(Device{}, typ, 5, cols, p); err != nil {
