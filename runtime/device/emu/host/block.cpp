@@ -228,7 +228,7 @@ void fiber_main() {
 }
 
 char* map_between_guards(size_t bytes) {
-  const size_t guard = 64 << 10;
+  const size_t guard = 1 << 20;  // address space, no memory: what indexes twice as far still lands in it
   void* p = mmap(nullptr, bytes + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED || mprotect(static_cast<char*>(p) + guard, bytes, PROT_READ | PROT_WRITE) != 0) {
     fprintf(stderr, "emulator: no memory for shared memory\n");
