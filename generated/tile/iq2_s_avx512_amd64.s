@@ -89,167 +89,163 @@ unit6:
 	PREFETCHT0       384(CX)
 	ADDQ             $0x000001a8, CX
 	VPANDD           320(DX)(R14*2), Z30, Z2
-	VMOVDQU32        2368(DX)(R14*1), Z7
-	VPSLLD           $0x02, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z2
+	VMOVDQU32        2368(DX)(R14*1), Z11
+	VPSLLD           $0x02, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           448(DX)(R14*2), Z30, Z3
-	VPSLLD           $0x01, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z3
+	VPSLLD           $0x01, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z3
 	VPSHUFB          Z3, Z31, Z3
 	VPSRLD           $0x02, 320(DX)(R14*2), Z4
 	VPANDD           Z30, Z4, Z4
-	VPTERNLOGD       $0xf8, Z29, Z7, Z4
+	VPTERNLOGD       $0xf8, Z29, Z11, Z4
 	VPSHUFB          Z4, Z31, Z4
 	VPSRLD           $0x02, 448(DX)(R14*2), Z5
 	VPANDD           Z30, Z5, Z5
-	VPSRLD           $0x01, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z5
+	VPSRLD           $0x01, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z5
 	VPSHUFB          Z5, Z31, Z5
-	VMOVUPS          (AX), Z6
-	VPBROADCASTD     (R9), Z8
-	VPMADDUBSW       Z8, Z2, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z7
-	VPBROADCASTD     4(R9), Z8
-	VPMADDUBSW       Z8, Z3, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     8(R9), Z8
-	VPMADDUBSW       Z8, Z4, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     12(R9), Z8
-	VPMADDUBSW       Z8, Z5, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPSLLD.BCST      $0x06, 52(R9), Z8
-	VPADDD           Z8, Z7, Z7
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z6, Z7, Z7
-	VFMADD231PS.BCST 32(R9), Z7, Z0
-	VPSRLD           $0x04, 320(DX)(R14*2), Z2
-	VPANDD           Z30, Z2, Z2
-	VMOVDQU32        2368(DX)(R14*1), Z7
-	VPSRLD           $0x02, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z2
-	VPSHUFB          Z2, Z31, Z2
-	VPSRLD           $0x04, 448(DX)(R14*2), Z3
-	VPANDD           Z30, Z3, Z3
-	VPSRLD           $0x03, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z3
-	VPSHUFB          Z3, Z31, Z3
-	VPSRLD           $0x06, 320(DX)(R14*2), Z4
-	VPANDD           Z30, Z4, Z4
-	VPSRLD           $0x04, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z4
-	VPSHUFB          Z4, Z31, Z4
-	VPSRLD           $0x06, 448(DX)(R14*2), Z5
-	VPANDD           Z30, Z5, Z5
-	VPSRLD           $0x05, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z5
-	VPSHUFB          Z5, Z31, Z5
-	VMOVUPS          64(AX), Z6
-	VPBROADCASTD     16(R9), Z8
-	VPMADDUBSW       Z8, Z2, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z7
-	VPBROADCASTD     20(R9), Z8
-	VPMADDUBSW       Z8, Z3, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     24(R9), Z8
-	VPMADDUBSW       Z8, Z4, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     28(R9), Z8
-	VPMADDUBSW       Z8, Z5, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPSLLD.BCST      $0x06, 56(R9), Z8
-	VPADDD           Z8, Z7, Z7
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z6, Z7, Z7
-	VFMADD231PS.BCST 32(R9), Z7, Z0
+	VPSRLD           $0x04, 320(DX)(R14*2), Z6
+	VPANDD           Z30, Z6, Z6
+	VPSRLD           $0x02, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z6
+	VPSHUFB          Z6, Z31, Z6
+	VPSRLD           $0x04, 448(DX)(R14*2), Z7
+	VPANDD           Z30, Z7, Z7
+	VPSRLD           $0x03, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z7
+	VPSHUFB          Z7, Z31, Z7
+	VPSRLD           $0x06, 320(DX)(R14*2), Z8
+	VPANDD           Z30, Z8, Z8
+	VPSRLD           $0x04, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z8
+	VPSHUFB          Z8, Z31, Z8
+	VPSRLD           $0x06, 448(DX)(R14*2), Z9
+	VPANDD           Z30, Z9, Z9
+	VPSRLD           $0x05, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z9
+	VPSHUFB          Z9, Z31, Z9
+	VMOVUPS          (AX), Z10
+	VMOVUPS          64(AX), Z11
+	VPBROADCASTD     (R9), Z13
+	VPMADDUBSW       Z13, Z2, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z12
+	VPBROADCASTD     4(R9), Z13
+	VPMADDUBSW       Z13, Z3, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPBROADCASTD     8(R9), Z13
+	VPMADDUBSW       Z13, Z4, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPBROADCASTD     12(R9), Z13
+	VPMADDUBSW       Z13, Z5, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPSLLD.BCST      $0x06, 52(R9), Z13
+	VPADDD           Z13, Z12, Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z10, Z12, Z12
+	VPBROADCASTD     16(R9), Z14
+	VPMADDUBSW       Z14, Z6, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z13
+	VPBROADCASTD     20(R9), Z14
+	VPMADDUBSW       Z14, Z7, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPBROADCASTD     24(R9), Z14
+	VPMADDUBSW       Z14, Z8, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPBROADCASTD     28(R9), Z14
+	VPMADDUBSW       Z14, Z9, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPSLLD.BCST      $0x06, 56(R9), Z14
+	VPADDD           Z14, Z13, Z13
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z11, Z13, Z12
+	VFMADD231PS.BCST 32(R9), Z12, Z0
 	VPANDD           384(DX)(R14*2), Z30, Z2
-	VMOVDQU32        2432(DX)(R14*1), Z7
-	VPSLLD           $0x02, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z2
+	VMOVDQU32        2432(DX)(R14*1), Z11
+	VPSLLD           $0x02, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           512(DX)(R14*2), Z30, Z3
-	VPSLLD           $0x01, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z3
+	VPSLLD           $0x01, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z3
 	VPSHUFB          Z3, Z31, Z3
 	VPSRLD           $0x02, 384(DX)(R14*2), Z4
 	VPANDD           Z30, Z4, Z4
-	VPTERNLOGD       $0xf8, Z29, Z7, Z4
+	VPTERNLOGD       $0xf8, Z29, Z11, Z4
 	VPSHUFB          Z4, Z31, Z4
 	VPSRLD           $0x02, 512(DX)(R14*2), Z5
 	VPANDD           Z30, Z5, Z5
-	VPSRLD           $0x01, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z5
+	VPSRLD           $0x01, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z5
 	VPSHUFB          Z5, Z31, Z5
-	VMOVUPS          128(AX), Z6
-	VPBROADCASTD     (R9), Z8
-	VPMADDUBSW       Z8, Z2, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z7
-	VPBROADCASTD     4(R9), Z8
-	VPMADDUBSW       Z8, Z3, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     8(R9), Z8
-	VPMADDUBSW       Z8, Z4, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     12(R9), Z8
-	VPMADDUBSW       Z8, Z5, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPSLLD.BCST      $0x06, 52(R9), Z8
-	VPADDD           Z8, Z7, Z7
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z6, Z7, Z7
-	VFMADD231PS.BCST 32(R9), Z7, Z1
-	VPSRLD           $0x04, 384(DX)(R14*2), Z2
-	VPANDD           Z30, Z2, Z2
-	VMOVDQU32        2432(DX)(R14*1), Z7
-	VPSRLD           $0x02, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z2
-	VPSHUFB          Z2, Z31, Z2
-	VPSRLD           $0x04, 512(DX)(R14*2), Z3
-	VPANDD           Z30, Z3, Z3
-	VPSRLD           $0x03, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z3
-	VPSHUFB          Z3, Z31, Z3
-	VPSRLD           $0x06, 384(DX)(R14*2), Z4
-	VPANDD           Z30, Z4, Z4
-	VPSRLD           $0x04, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z4
-	VPSHUFB          Z4, Z31, Z4
-	VPSRLD           $0x06, 512(DX)(R14*2), Z5
-	VPANDD           Z30, Z5, Z5
-	VPSRLD           $0x05, Z7, Z6
-	VPTERNLOGD       $0xf8, Z29, Z6, Z5
-	VPSHUFB          Z5, Z31, Z5
-	VMOVUPS          192(AX), Z6
-	VPBROADCASTD     16(R9), Z8
-	VPMADDUBSW       Z8, Z2, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z7
-	VPBROADCASTD     20(R9), Z8
-	VPMADDUBSW       Z8, Z3, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     24(R9), Z8
-	VPMADDUBSW       Z8, Z4, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPBROADCASTD     28(R9), Z8
-	VPMADDUBSW       Z8, Z5, Z10
-	VPMADDWD         constants<>+64(SB), Z10, Z10
-	VPADDD           Z10, Z7, Z7
-	VPSLLD.BCST      $0x06, 56(R9), Z8
-	VPADDD           Z8, Z7, Z7
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z6, Z7, Z7
-	VFMADD231PS.BCST 32(R9), Z7, Z1
+	VPSRLD           $0x04, 384(DX)(R14*2), Z6
+	VPANDD           Z30, Z6, Z6
+	VPSRLD           $0x02, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z6
+	VPSHUFB          Z6, Z31, Z6
+	VPSRLD           $0x04, 512(DX)(R14*2), Z7
+	VPANDD           Z30, Z7, Z7
+	VPSRLD           $0x03, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z7
+	VPSHUFB          Z7, Z31, Z7
+	VPSRLD           $0x06, 384(DX)(R14*2), Z8
+	VPANDD           Z30, Z8, Z8
+	VPSRLD           $0x04, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z8
+	VPSHUFB          Z8, Z31, Z8
+	VPSRLD           $0x06, 512(DX)(R14*2), Z9
+	VPANDD           Z30, Z9, Z9
+	VPSRLD           $0x05, Z11, Z10
+	VPTERNLOGD       $0xf8, Z29, Z10, Z9
+	VPSHUFB          Z9, Z31, Z9
+	VMOVUPS          128(AX), Z10
+	VMOVUPS          192(AX), Z11
+	VPBROADCASTD     (R9), Z13
+	VPMADDUBSW       Z13, Z2, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z12
+	VPBROADCASTD     4(R9), Z13
+	VPMADDUBSW       Z13, Z3, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPBROADCASTD     8(R9), Z13
+	VPMADDUBSW       Z13, Z4, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPBROADCASTD     12(R9), Z13
+	VPMADDUBSW       Z13, Z5, Z15
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPADDD           Z15, Z12, Z12
+	VPSLLD.BCST      $0x06, 52(R9), Z13
+	VPADDD           Z13, Z12, Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z10, Z12, Z12
+	VPBROADCASTD     16(R9), Z14
+	VPMADDUBSW       Z14, Z6, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z13
+	VPBROADCASTD     20(R9), Z14
+	VPMADDUBSW       Z14, Z7, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPBROADCASTD     24(R9), Z14
+	VPMADDUBSW       Z14, Z8, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPBROADCASTD     28(R9), Z14
+	VPMADDUBSW       Z14, Z9, Z16
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPADDD           Z16, Z13, Z13
+	VPSLLD.BCST      $0x06, 56(R9), Z14
+	VPADDD           Z14, Z13, Z13
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z11, Z13, Z12
+	VFMADD231PS.BCST 32(R9), Z12, Z1
 	ADDQ             $0x00000040, R9
 	ADDQ             $0x0100, AX
 	ADDQ             $0x80, R14
@@ -336,206 +332,201 @@ scale10:
 
 unit11:
 	VPANDD           320(DX)(R14*2), Z30, Z4
-	VMOVDQU32        2368(DX)(R14*1), Z9
-	VPSLLD           $0x02, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z4
+	VMOVDQU32        2368(DX)(R14*1), Z13
+	VPSLLD           $0x02, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z4
 	VPSHUFB          Z4, Z31, Z4
 	VPANDD           448(DX)(R14*2), Z30, Z5
-	VPSLLD           $0x01, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z5
+	VPSLLD           $0x01, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z5
 	VPSHUFB          Z5, Z31, Z5
 	VPSRLD           $0x02, 320(DX)(R14*2), Z6
 	VPANDD           Z30, Z6, Z6
-	VPTERNLOGD       $0xf8, Z29, Z9, Z6
+	VPTERNLOGD       $0xf8, Z29, Z13, Z6
 	VPSHUFB          Z6, Z31, Z6
 	VPSRLD           $0x02, 448(DX)(R14*2), Z7
 	VPANDD           Z30, Z7, Z7
-	VPSRLD           $0x01, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z7
+	VPSRLD           $0x01, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z7
 	VPSHUFB          Z7, Z31, Z7
-	VMOVUPS          (AX), Z8
-	VPBROADCASTD     (R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z9
-	VPBROADCASTD     4(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     8(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     12(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPSLLD.BCST      $0x06, 208(R9), Z11
-	VPADDD           Z11, Z9, Z9
-	VPBROADCASTD     32(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z10
-	VPBROADCASTD     36(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     40(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     44(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPSLLD.BCST      $0x06, 212(R9), Z11
-	VPADDD           Z11, Z10, Z10
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z8, Z9, Z9
-	VFMADD231PS.BCST 128(R9), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 132(R9), Z10, Z1
-	VPBROADCASTD     64(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z9
-	VPBROADCASTD     68(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     72(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     76(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPSLLD.BCST      $0x06, 216(R9), Z11
-	VPADDD           Z11, Z9, Z9
-	VPBROADCASTD     96(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z10
-	VPBROADCASTD     100(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     104(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     108(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPSLLD.BCST      $0x06, 220(R9), Z11
-	VPADDD           Z11, Z10, Z10
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z8, Z9, Z9
-	VFMADD231PS.BCST 136(R9), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 140(R9), Z10, Z3
-	VPSRLD           $0x04, 320(DX)(R14*2), Z4
-	VPANDD           Z30, Z4, Z4
-	VMOVDQU32        2368(DX)(R14*1), Z9
-	VPSRLD           $0x02, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z4
-	VPSHUFB          Z4, Z31, Z4
-	VPSRLD           $0x04, 448(DX)(R14*2), Z5
-	VPANDD           Z30, Z5, Z5
-	VPSRLD           $0x03, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z5
-	VPSHUFB          Z5, Z31, Z5
-	VPSRLD           $0x06, 320(DX)(R14*2), Z6
-	VPANDD           Z30, Z6, Z6
-	VPSRLD           $0x04, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z6
-	VPSHUFB          Z6, Z31, Z6
-	VPSRLD           $0x06, 448(DX)(R14*2), Z7
-	VPANDD           Z30, Z7, Z7
-	VPSRLD           $0x05, Z9, Z8
-	VPTERNLOGD       $0xf8, Z29, Z8, Z7
-	VPSHUFB          Z7, Z31, Z7
-	VMOVUPS          64(AX), Z8
-	VPBROADCASTD     16(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z9
-	VPBROADCASTD     20(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     24(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     28(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPSLLD.BCST      $0x06, 224(R9), Z11
-	VPADDD           Z11, Z9, Z9
-	VPBROADCASTD     48(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z10
-	VPBROADCASTD     52(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     56(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     60(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPSLLD.BCST      $0x06, 228(R9), Z11
-	VPADDD           Z11, Z10, Z10
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z8, Z9, Z9
-	VFMADD231PS.BCST 128(R9), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 132(R9), Z10, Z1
-	VPBROADCASTD     80(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z9
-	VPBROADCASTD     84(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     88(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPBROADCASTD     92(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z9, Z9
-	VPSLLD.BCST      $0x06, 232(R9), Z11
-	VPADDD           Z11, Z9, Z9
-	VPBROADCASTD     112(R9), Z11
-	VPMADDUBSW       Z11, Z4, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z10
-	VPBROADCASTD     116(R9), Z11
-	VPMADDUBSW       Z11, Z5, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     120(R9), Z11
-	VPMADDUBSW       Z11, Z6, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPBROADCASTD     124(R9), Z11
-	VPMADDUBSW       Z11, Z7, Z13
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPADDD           Z13, Z10, Z10
-	VPSLLD.BCST      $0x06, 236(R9), Z11
-	VPADDD           Z11, Z10, Z10
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z8, Z9, Z9
-	VFMADD231PS.BCST 136(R9), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 140(R9), Z10, Z3
+	VPSRLD           $0x04, 320(DX)(R14*2), Z8
+	VPANDD           Z30, Z8, Z8
+	VPSRLD           $0x02, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z8
+	VPSHUFB          Z8, Z31, Z8
+	VPSRLD           $0x04, 448(DX)(R14*2), Z9
+	VPANDD           Z30, Z9, Z9
+	VPSRLD           $0x03, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z9
+	VPSHUFB          Z9, Z31, Z9
+	VPSRLD           $0x06, 320(DX)(R14*2), Z10
+	VPANDD           Z30, Z10, Z10
+	VPSRLD           $0x04, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z10
+	VPSHUFB          Z10, Z31, Z10
+	VPSRLD           $0x06, 448(DX)(R14*2), Z11
+	VPANDD           Z30, Z11, Z11
+	VPSRLD           $0x05, Z13, Z12
+	VPTERNLOGD       $0xf8, Z29, Z12, Z11
+	VPSHUFB          Z11, Z31, Z11
+	VMOVUPS          (AX), Z12
+	VMOVUPS          64(AX), Z13
+	VPBROADCASTD     (R9), Z18
+	VPMADDUBSW       Z18, Z4, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z14
+	VPBROADCASTD     4(R9), Z18
+	VPMADDUBSW       Z18, Z5, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z14, Z14
+	VPBROADCASTD     8(R9), Z18
+	VPMADDUBSW       Z18, Z6, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z14, Z14
+	VPBROADCASTD     12(R9), Z18
+	VPMADDUBSW       Z18, Z7, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z14, Z14
+	VPSLLD.BCST      $0x06, 208(R9), Z18
+	VPADDD           Z18, Z14, Z14
+	VPBROADCASTD     32(R9), Z18
+	VPMADDUBSW       Z18, Z4, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z15
+	VPBROADCASTD     36(R9), Z18
+	VPMADDUBSW       Z18, Z5, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z15, Z15
+	VPBROADCASTD     40(R9), Z18
+	VPMADDUBSW       Z18, Z6, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z15, Z15
+	VPBROADCASTD     44(R9), Z18
+	VPMADDUBSW       Z18, Z7, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z15, Z15
+	VPSLLD.BCST      $0x06, 212(R9), Z18
+	VPADDD           Z18, Z15, Z15
+	VPBROADCASTD     64(R9), Z18
+	VPMADDUBSW       Z18, Z4, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z16
+	VPBROADCASTD     68(R9), Z18
+	VPMADDUBSW       Z18, Z5, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z16, Z16
+	VPBROADCASTD     72(R9), Z18
+	VPMADDUBSW       Z18, Z6, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z16, Z16
+	VPBROADCASTD     76(R9), Z18
+	VPMADDUBSW       Z18, Z7, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z16, Z16
+	VPSLLD.BCST      $0x06, 216(R9), Z18
+	VPADDD           Z18, Z16, Z16
+	VPBROADCASTD     96(R9), Z18
+	VPMADDUBSW       Z18, Z4, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z17
+	VPBROADCASTD     100(R9), Z18
+	VPMADDUBSW       Z18, Z5, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z17, Z17
+	VPBROADCASTD     104(R9), Z18
+	VPMADDUBSW       Z18, Z6, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z17, Z17
+	VPBROADCASTD     108(R9), Z18
+	VPMADDUBSW       Z18, Z7, Z20
+	VPMADDWD         constants<>+64(SB), Z20, Z20
+	VPADDD           Z20, Z17, Z17
+	VPSLLD.BCST      $0x06, 220(R9), Z18
+	VPADDD           Z18, Z17, Z17
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z12, Z14, Z14
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z12, Z15, Z15
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z12, Z16, Z16
+	VCVTDQ2PS        Z17, Z17
+	VMULPS           Z12, Z17, Z17
+	VPBROADCASTD     16(R9), Z22
+	VPMADDUBSW       Z22, Z8, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z18
+	VPBROADCASTD     20(R9), Z22
+	VPMADDUBSW       Z22, Z9, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z18, Z18
+	VPBROADCASTD     24(R9), Z22
+	VPMADDUBSW       Z22, Z10, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z18, Z18
+	VPBROADCASTD     28(R9), Z22
+	VPMADDUBSW       Z22, Z11, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z18, Z18
+	VPSLLD.BCST      $0x06, 224(R9), Z22
+	VPADDD           Z22, Z18, Z18
+	VPBROADCASTD     48(R9), Z22
+	VPMADDUBSW       Z22, Z8, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z19
+	VPBROADCASTD     52(R9), Z22
+	VPMADDUBSW       Z22, Z9, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z19, Z19
+	VPBROADCASTD     56(R9), Z22
+	VPMADDUBSW       Z22, Z10, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z19, Z19
+	VPBROADCASTD     60(R9), Z22
+	VPMADDUBSW       Z22, Z11, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z19, Z19
+	VPSLLD.BCST      $0x06, 228(R9), Z22
+	VPADDD           Z22, Z19, Z19
+	VPBROADCASTD     80(R9), Z22
+	VPMADDUBSW       Z22, Z8, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z20
+	VPBROADCASTD     84(R9), Z22
+	VPMADDUBSW       Z22, Z9, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z20, Z20
+	VPBROADCASTD     88(R9), Z22
+	VPMADDUBSW       Z22, Z10, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z20, Z20
+	VPBROADCASTD     92(R9), Z22
+	VPMADDUBSW       Z22, Z11, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z20, Z20
+	VPSLLD.BCST      $0x06, 232(R9), Z22
+	VPADDD           Z22, Z20, Z20
+	VPBROADCASTD     112(R9), Z22
+	VPMADDUBSW       Z22, Z8, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z21
+	VPBROADCASTD     116(R9), Z22
+	VPMADDUBSW       Z22, Z9, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z21, Z21
+	VPBROADCASTD     120(R9), Z22
+	VPMADDUBSW       Z22, Z10, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z21, Z21
+	VPBROADCASTD     124(R9), Z22
+	VPMADDUBSW       Z22, Z11, Z24
+	VPMADDWD         constants<>+64(SB), Z24, Z24
+	VPADDD           Z24, Z21, Z21
+	VPSLLD.BCST      $0x06, 236(R9), Z22
+	VPADDD           Z22, Z21, Z21
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z13, Z18, Z14
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z13, Z19, Z15
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z13, Z20, Z16
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z13, Z21, Z17
+	VFMADD231PS.BCST 128(R9), Z14, Z0
+	VFMADD231PS.BCST 132(R9), Z15, Z1
+	VFMADD231PS.BCST 136(R9), Z16, Z2
+	VFMADD231PS.BCST 140(R9), Z17, Z3
 	ADDQ             $0x000000f0, R9
 	ADDQ             $0x80, AX
 	ADDQ             $0x80, R14
@@ -644,691 +635,673 @@ scale15:
 	XORL        R14, R14
 
 unit16:
-	VBROADCASTI32X4  constants<>+0(SB), Z20
+	VBROADCASTI32X4  constants<>+0(SB), Z24
 	VMOVDQU32        320(DX)(R14*2), Z16
 	VPANDD.BCST      constants<>+16(SB), Z16, Z16
-	VMOVDQU32        2368(DX)(R14*1), Z22
-	VPSLLD           $0x02, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z16
-	VPSHUFB          Z16, Z20, Z16
+	VMOVDQU32        2368(DX)(R14*1), Z26
+	VPSLLD           $0x02, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z16
+	VPSHUFB          Z16, Z24, Z16
 	VMOVDQU32        448(DX)(R14*2), Z17
 	VPANDD.BCST      constants<>+16(SB), Z17, Z17
-	VPSLLD           $0x01, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z17
-	VPSHUFB          Z17, Z20, Z17
+	VPSLLD           $0x01, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z17
+	VPSHUFB          Z17, Z24, Z17
 	VPSRLD           $0x02, 320(DX)(R14*2), Z18
 	VPANDD.BCST      constants<>+16(SB), Z18, Z18
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z22, Z18
-	VPSHUFB          Z18, Z20, Z18
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z26, Z18
+	VPSHUFB          Z18, Z24, Z18
 	VPSRLD           $0x02, 448(DX)(R14*2), Z19
 	VPANDD.BCST      constants<>+16(SB), Z19, Z19
-	VPSRLD           $0x01, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z19
-	VPSHUFB          Z19, Z20, Z19
-	VMOVUPS          (AX), Z20
-	VPBROADCASTD     (R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     4(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     8(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     12(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 832(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     32(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     36(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     40(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     44(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 836(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 512(R9), Z21, Z0
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 516(R9), Z22, Z1
-	VPBROADCASTD     64(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     68(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     72(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     76(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 840(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     96(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     100(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     104(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     108(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 844(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 520(R9), Z21, Z2
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 524(R9), Z22, Z3
-	VPBROADCASTD     128(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     132(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     136(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     140(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 848(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     160(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     164(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     168(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     172(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 852(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 528(R9), Z21, Z4
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 532(R9), Z22, Z5
-	VPBROADCASTD     192(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     196(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     200(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     204(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 856(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     224(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     228(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     232(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     236(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 860(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 536(R9), Z21, Z6
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 540(R9), Z22, Z7
-	VPBROADCASTD     256(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     260(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     264(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     268(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 864(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     288(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     292(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     296(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     300(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 868(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 544(R9), Z21, Z8
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 548(R9), Z22, Z9
-	VPBROADCASTD     320(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     324(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     328(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     332(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 872(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     352(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     356(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     360(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     364(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 876(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 552(R9), Z21, Z10
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 556(R9), Z22, Z11
-	VPBROADCASTD     384(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     388(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     392(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     396(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 880(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     416(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     420(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     424(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     428(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 884(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 560(R9), Z21, Z12
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 564(R9), Z22, Z13
-	VPBROADCASTD     448(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     452(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     456(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     460(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 888(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     480(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     484(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     488(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     492(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 892(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 568(R9), Z21, Z14
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 572(R9), Z22, Z15
-	VBROADCASTI32X4  constants<>+0(SB), Z20
-	VPSRLD           $0x04, 320(DX)(R14*2), Z16
-	VPANDD.BCST      constants<>+16(SB), Z16, Z16
-	VMOVDQU32        2368(DX)(R14*1), Z22
-	VPSRLD           $0x02, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z16
-	VPSHUFB          Z16, Z20, Z16
-	VPSRLD           $0x04, 448(DX)(R14*2), Z17
-	VPANDD.BCST      constants<>+16(SB), Z17, Z17
-	VPSRLD           $0x03, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z17
-	VPSHUFB          Z17, Z20, Z17
-	VPSRLD           $0x06, 320(DX)(R14*2), Z18
-	VPANDD.BCST      constants<>+16(SB), Z18, Z18
-	VPSRLD           $0x04, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z18
-	VPSHUFB          Z18, Z20, Z18
-	VPSRLD           $0x06, 448(DX)(R14*2), Z19
-	VPANDD.BCST      constants<>+16(SB), Z19, Z19
-	VPSRLD           $0x05, Z22, Z21
-	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z21, Z19
-	VPSHUFB          Z19, Z20, Z19
-	VMOVUPS          64(AX), Z20
-	VPBROADCASTD     16(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     20(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     24(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     28(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 896(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     48(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     52(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     56(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     60(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 900(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 512(R9), Z21, Z0
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 516(R9), Z22, Z1
-	VPBROADCASTD     80(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     84(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     88(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     92(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 904(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     112(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     116(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     120(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     124(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 908(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 520(R9), Z21, Z2
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 524(R9), Z22, Z3
-	VPBROADCASTD     144(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     148(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     152(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     156(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 912(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     176(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     180(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     184(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     188(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 916(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 528(R9), Z21, Z4
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 532(R9), Z22, Z5
-	VPBROADCASTD     208(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     212(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     216(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     220(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 920(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     240(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     244(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     248(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     252(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 924(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 536(R9), Z21, Z6
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 540(R9), Z22, Z7
-	VPBROADCASTD     272(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     276(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     280(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     284(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 928(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     304(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     308(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     312(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     316(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 932(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 544(R9), Z21, Z8
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 548(R9), Z22, Z9
-	VPBROADCASTD     336(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     340(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     344(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     348(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 936(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     368(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     372(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     376(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     380(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 940(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 552(R9), Z21, Z10
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 556(R9), Z22, Z11
-	VPBROADCASTD     400(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     404(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     408(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     412(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 944(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     432(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     436(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     440(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     444(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 948(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 560(R9), Z21, Z12
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 564(R9), Z22, Z13
-	VPBROADCASTD     464(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z21
-	VPBROADCASTD     468(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     472(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPBROADCASTD     476(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z21, Z21
-	VPSLLD.BCST      $0x06, 952(R9), Z23
-	VPADDD           Z23, Z21, Z21
-	VPBROADCASTD     496(R9), Z23
-	VPMADDUBSW       Z23, Z16, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z22
-	VPBROADCASTD     500(R9), Z23
-	VPMADDUBSW       Z23, Z17, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     504(R9), Z23
-	VPMADDUBSW       Z23, Z18, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPBROADCASTD     508(R9), Z23
-	VPMADDUBSW       Z23, Z19, Z25
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPADDD           Z25, Z22, Z22
-	VPSLLD.BCST      $0x06, 956(R9), Z23
-	VPADDD           Z23, Z22, Z22
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z20, Z21, Z21
-	VFMADD231PS.BCST 568(R9), Z21, Z14
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z20, Z22, Z22
-	VFMADD231PS.BCST 572(R9), Z22, Z15
+	VPSRLD           $0x01, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z19
+	VPSHUFB          Z19, Z24, Z19
+	VPSRLD           $0x04, 320(DX)(R14*2), Z20
+	VPANDD.BCST      constants<>+16(SB), Z20, Z20
+	VPSRLD           $0x02, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z20
+	VPSHUFB          Z20, Z24, Z20
+	VPSRLD           $0x04, 448(DX)(R14*2), Z21
+	VPANDD.BCST      constants<>+16(SB), Z21, Z21
+	VPSRLD           $0x03, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z21
+	VPSHUFB          Z21, Z24, Z21
+	VPSRLD           $0x06, 320(DX)(R14*2), Z22
+	VPANDD.BCST      constants<>+16(SB), Z22, Z22
+	VPSRLD           $0x04, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z22
+	VPSHUFB          Z22, Z24, Z22
+	VPSRLD           $0x06, 448(DX)(R14*2), Z23
+	VPANDD.BCST      constants<>+16(SB), Z23, Z23
+	VPSRLD           $0x05, Z26, Z25
+	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z23
+	VPSHUFB          Z23, Z24, Z23
+	VMOVUPS          (AX), Z24
+	VMOVUPS          64(AX), Z25
+	VPBROADCASTD     (R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     4(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     8(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     12(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 832(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     16(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     20(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     24(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     28(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 896(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 512(R9), Z26, Z0
+	VPBROADCASTD     32(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     36(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     40(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     44(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 836(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     48(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     52(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     56(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     60(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 900(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 516(R9), Z26, Z1
+	VPBROADCASTD     64(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     68(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     72(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     76(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 840(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     80(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     84(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     88(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     92(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 904(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 520(R9), Z26, Z2
+	VPBROADCASTD     96(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     100(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     104(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     108(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 844(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     112(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     116(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     120(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     124(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 908(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 524(R9), Z26, Z3
+	VPBROADCASTD     128(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     132(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     136(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     140(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 848(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     144(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     148(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     152(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     156(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 912(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 528(R9), Z26, Z4
+	VPBROADCASTD     160(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     164(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     168(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     172(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 852(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     176(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     180(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     184(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     188(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 916(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 532(R9), Z26, Z5
+	VPBROADCASTD     192(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     196(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     200(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     204(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 856(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     208(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     212(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     216(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     220(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 920(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 536(R9), Z26, Z6
+	VPBROADCASTD     224(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     228(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     232(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     236(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 860(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     240(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     244(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     248(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     252(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 924(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 540(R9), Z26, Z7
+	VPBROADCASTD     256(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     260(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     264(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     268(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 864(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     272(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     276(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     280(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     284(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 928(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 544(R9), Z26, Z8
+	VPBROADCASTD     288(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     292(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     296(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     300(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 868(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     304(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     308(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     312(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     316(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 932(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 548(R9), Z26, Z9
+	VPBROADCASTD     320(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     324(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     328(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     332(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 872(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     336(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     340(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     344(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     348(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 936(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 552(R9), Z26, Z10
+	VPBROADCASTD     352(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     356(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     360(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     364(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 876(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     368(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     372(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     376(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     380(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 940(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 556(R9), Z26, Z11
+	VPBROADCASTD     384(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     388(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     392(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     396(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 880(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     400(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     404(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     408(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     412(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 944(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 560(R9), Z26, Z12
+	VPBROADCASTD     416(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     420(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     424(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     428(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 884(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     432(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     436(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     440(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     444(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 948(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 564(R9), Z26, Z13
+	VPBROADCASTD     448(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     452(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     456(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     460(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 888(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     464(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     468(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     472(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     476(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 952(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 568(R9), Z26, Z14
+	VPBROADCASTD     480(R9), Z27
+	VPMADDUBSW       Z27, Z16, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z26
+	VPBROADCASTD     484(R9), Z27
+	VPMADDUBSW       Z27, Z17, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     488(R9), Z27
+	VPMADDUBSW       Z27, Z18, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPBROADCASTD     492(R9), Z27
+	VPMADDUBSW       Z27, Z19, Z29
+	VPMADDWD         constants<>+64(SB), Z29, Z29
+	VPADDD           Z29, Z26, Z26
+	VPSLLD.BCST      $0x06, 892(R9), Z27
+	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VPBROADCASTD     496(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     500(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     504(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     508(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 956(R9), Z28
+	VPADDD           Z28, Z27, Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z26
+	VFMADD231PS.BCST 572(R9), Z26, Z15
 	ADDQ             $0x000003c0, R9
 	ADDQ             $0x80, AX
 	ADDQ             $0x80, R14

@@ -344,150 +344,150 @@ unit11:
 	VPTERNLOGD       $0xf8, Z29, Z12, Z11
 	VPSHUFB          Z11, Z31, Z11
 	VMOVUPS          (AX), Z12
-	VPBROADCASTD     (R9), Z15
-	VPMADDUBSW       Z15, Z4, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z13
-	VPBROADCASTD     4(R9), Z15
-	VPMADDUBSW       Z15, Z5, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
+	VPBROADCASTD     (R9), Z17
+	VPMADDUBSW       Z17, Z4, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z13
+	VPBROADCASTD     4(R9), Z17
+	VPMADDUBSW       Z17, Z5, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     8(R9), Z17
+	VPMADDUBSW       Z17, Z6, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     12(R9), Z17
+	VPMADDUBSW       Z17, Z7, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     16(R9), Z17
+	VPMADDUBSW       Z17, Z8, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     20(R9), Z17
+	VPMADDUBSW       Z17, Z9, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     24(R9), Z17
+	VPMADDUBSW       Z17, Z10, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPBROADCASTD     28(R9), Z17
+	VPMADDUBSW       Z17, Z11, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPSLLD.BCST      $0x06, 192(R9), Z17
 	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     8(R9), Z15
-	VPMADDUBSW       Z15, Z6, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     12(R9), Z15
-	VPMADDUBSW       Z15, Z7, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     16(R9), Z15
-	VPMADDUBSW       Z15, Z8, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     20(R9), Z15
-	VPMADDUBSW       Z15, Z9, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     24(R9), Z15
-	VPMADDUBSW       Z15, Z10, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     28(R9), Z15
-	VPMADDUBSW       Z15, Z11, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPSLLD.BCST      $0x06, 192(R9), Z15
-	VPADDD           Z15, Z13, Z13
-	VPBROADCASTD     32(R9), Z15
-	VPMADDUBSW       Z15, Z4, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z14
-	VPBROADCASTD     36(R9), Z15
-	VPMADDUBSW       Z15, Z5, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
+	VPBROADCASTD     32(R9), Z17
+	VPMADDUBSW       Z17, Z4, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z14
+	VPBROADCASTD     36(R9), Z17
+	VPMADDUBSW       Z17, Z5, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     40(R9), Z17
+	VPMADDUBSW       Z17, Z6, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     44(R9), Z17
+	VPMADDUBSW       Z17, Z7, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     48(R9), Z17
+	VPMADDUBSW       Z17, Z8, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     52(R9), Z17
+	VPMADDUBSW       Z17, Z9, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     56(R9), Z17
+	VPMADDUBSW       Z17, Z10, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPBROADCASTD     60(R9), Z17
+	VPMADDUBSW       Z17, Z11, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPSLLD.BCST      $0x06, 196(R9), Z17
 	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     40(R9), Z15
-	VPMADDUBSW       Z15, Z6, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     44(R9), Z15
-	VPMADDUBSW       Z15, Z7, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     48(R9), Z15
-	VPMADDUBSW       Z15, Z8, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     52(R9), Z15
-	VPMADDUBSW       Z15, Z9, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     56(R9), Z15
-	VPMADDUBSW       Z15, Z10, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     60(R9), Z15
-	VPMADDUBSW       Z15, Z11, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPSLLD.BCST      $0x06, 196(R9), Z15
-	VPADDD           Z15, Z14, Z14
+	VPBROADCASTD     64(R9), Z17
+	VPMADDUBSW       Z17, Z4, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z15
+	VPBROADCASTD     68(R9), Z17
+	VPMADDUBSW       Z17, Z5, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     72(R9), Z17
+	VPMADDUBSW       Z17, Z6, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     76(R9), Z17
+	VPMADDUBSW       Z17, Z7, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     80(R9), Z17
+	VPMADDUBSW       Z17, Z8, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     84(R9), Z17
+	VPMADDUBSW       Z17, Z9, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     88(R9), Z17
+	VPMADDUBSW       Z17, Z10, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPBROADCASTD     92(R9), Z17
+	VPMADDUBSW       Z17, Z11, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPSLLD.BCST      $0x06, 200(R9), Z17
+	VPADDD           Z17, Z15, Z15
+	VPBROADCASTD     96(R9), Z17
+	VPMADDUBSW       Z17, Z4, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z16
+	VPBROADCASTD     100(R9), Z17
+	VPMADDUBSW       Z17, Z5, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     104(R9), Z17
+	VPMADDUBSW       Z17, Z6, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     108(R9), Z17
+	VPMADDUBSW       Z17, Z7, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     112(R9), Z17
+	VPMADDUBSW       Z17, Z8, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     116(R9), Z17
+	VPMADDUBSW       Z17, Z9, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     120(R9), Z17
+	VPMADDUBSW       Z17, Z10, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPBROADCASTD     124(R9), Z17
+	VPMADDUBSW       Z17, Z11, Z19
+	VPMADDWD         constants<>+64(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPSLLD.BCST      $0x06, 204(R9), Z17
+	VPADDD           Z17, Z16, Z16
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z12, Z13, Z13
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z12, Z14, Z14
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z12, Z15, Z15
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z12, Z16, Z16
 	VFMADD231PS.BCST 128(R9), Z13, Z0
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z12, Z14, Z14
 	VFMADD231PS.BCST 132(R9), Z14, Z1
-	VPBROADCASTD     64(R9), Z15
-	VPMADDUBSW       Z15, Z4, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z13
-	VPBROADCASTD     68(R9), Z15
-	VPMADDUBSW       Z15, Z5, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     72(R9), Z15
-	VPMADDUBSW       Z15, Z6, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     76(R9), Z15
-	VPMADDUBSW       Z15, Z7, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     80(R9), Z15
-	VPMADDUBSW       Z15, Z8, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     84(R9), Z15
-	VPMADDUBSW       Z15, Z9, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     88(R9), Z15
-	VPMADDUBSW       Z15, Z10, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPBROADCASTD     92(R9), Z15
-	VPMADDUBSW       Z15, Z11, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPSLLD.BCST      $0x06, 200(R9), Z15
-	VPADDD           Z15, Z13, Z13
-	VPBROADCASTD     96(R9), Z15
-	VPMADDUBSW       Z15, Z4, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z14
-	VPBROADCASTD     100(R9), Z15
-	VPMADDUBSW       Z15, Z5, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     104(R9), Z15
-	VPMADDUBSW       Z15, Z6, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     108(R9), Z15
-	VPMADDUBSW       Z15, Z7, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     112(R9), Z15
-	VPMADDUBSW       Z15, Z8, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     116(R9), Z15
-	VPMADDUBSW       Z15, Z9, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     120(R9), Z15
-	VPMADDUBSW       Z15, Z10, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPBROADCASTD     124(R9), Z15
-	VPMADDUBSW       Z15, Z11, Z17
-	VPMADDWD         constants<>+64(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPSLLD.BCST      $0x06, 204(R9), Z15
-	VPADDD           Z15, Z14, Z14
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z12, Z13, Z13
-	VFMADD231PS.BCST 136(R9), Z13, Z2
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z12, Z14, Z14
-	VFMADD231PS.BCST 140(R9), Z14, Z3
+	VFMADD231PS.BCST 136(R9), Z15, Z2
+	VFMADD231PS.BCST 140(R9), Z16, Z3
 	ADDQ             $0x000000f0, R9
 	ADDQ             $0x40, AX
 	ADDQ             $0x80, R14
@@ -632,582 +632,582 @@ unit16:
 	VPTERNLOGD.BCST  $0xf8, constants<>+20(SB), Z25, Z23
 	VPSHUFB          Z23, Z24, Z23
 	VMOVUPS          (AX), Z24
-	VPBROADCASTD     (R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     4(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     8(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     12(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     16(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     20(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     24(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     28(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 768(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     32(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     36(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     40(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     44(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     48(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     52(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     56(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     60(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 772(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPBROADCASTD     (R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z25
+	VPBROADCASTD     4(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     8(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     12(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     16(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     20(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     24(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     28(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x06, 768(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     32(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z26
+	VPBROADCASTD     36(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     40(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     44(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     48(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     52(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     56(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     60(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x06, 772(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     64(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     68(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     72(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     76(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     80(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     84(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     88(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     92(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 776(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 512(R9), Z25, Z0
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 516(R9), Z26, Z1
-	VPBROADCASTD     64(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     68(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     72(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     76(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     80(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     84(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     88(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     92(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 776(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     96(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     100(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     104(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     108(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     112(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     116(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     120(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     124(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 780(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VFMADD231PS.BCST 520(R9), Z27, Z2
+	VPBROADCASTD     96(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z25
+	VPBROADCASTD     100(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     104(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     108(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     112(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     116(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     120(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     124(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x06, 780(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     128(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z26
+	VPBROADCASTD     132(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     136(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     140(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     144(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     148(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     152(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     156(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x06, 784(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     160(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     164(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     168(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     172(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     176(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     180(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     184(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     188(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 788(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 520(R9), Z25, Z2
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 524(R9), Z26, Z3
-	VPBROADCASTD     128(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     132(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     136(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     140(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     144(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     148(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     152(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     156(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 784(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     160(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     164(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     168(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     172(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     176(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     180(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     184(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     188(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 788(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
+	VFMADD231PS.BCST 524(R9), Z25, Z3
+	VFMADD231PS.BCST 528(R9), Z26, Z4
+	VFMADD231PS.BCST 532(R9), Z27, Z5
+	VPBROADCASTD     192(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z25
+	VPBROADCASTD     196(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     200(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     204(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     208(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     212(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     216(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     220(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x06, 792(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     224(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z26
+	VPBROADCASTD     228(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     232(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     236(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     240(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     244(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     248(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     252(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x06, 796(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     256(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     260(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     264(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     268(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     272(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     276(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     280(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     284(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 800(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 528(R9), Z25, Z4
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 532(R9), Z26, Z5
-	VPBROADCASTD     192(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     196(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     200(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     204(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     208(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     212(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     216(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     220(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 792(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     224(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     228(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     232(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     236(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     240(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     244(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     248(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     252(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 796(R9), Z27
-	VPADDD           Z27, Z26, Z26
-	VCVTDQ2PS        Z25, Z25
-	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 536(R9), Z25, Z6
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 540(R9), Z26, Z7
-	VPBROADCASTD     256(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     260(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     264(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     268(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     272(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     276(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     280(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     284(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 800(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     288(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     292(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     296(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     300(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     304(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     308(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     312(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     316(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 804(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VFMADD231PS.BCST 544(R9), Z27, Z8
+	VPBROADCASTD     288(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z25
+	VPBROADCASTD     292(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     296(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     300(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     304(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     308(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     312(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     316(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x06, 804(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     320(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z26
+	VPBROADCASTD     324(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     328(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     332(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     336(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     340(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     344(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     348(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x06, 808(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     352(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     356(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     360(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     364(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     368(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     372(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     376(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     380(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 812(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 544(R9), Z25, Z8
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 548(R9), Z26, Z9
-	VPBROADCASTD     320(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     324(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     328(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     332(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     336(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     340(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     344(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     348(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 808(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     352(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     356(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     360(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     364(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     368(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     372(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     376(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     380(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 812(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
+	VFMADD231PS.BCST 548(R9), Z25, Z9
+	VFMADD231PS.BCST 552(R9), Z26, Z10
+	VFMADD231PS.BCST 556(R9), Z27, Z11
+	VPBROADCASTD     384(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z25
+	VPBROADCASTD     388(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     392(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     396(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     400(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     404(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     408(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPBROADCASTD     412(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x06, 816(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     416(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z26
+	VPBROADCASTD     420(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     424(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     428(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     432(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     436(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     440(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPBROADCASTD     444(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x06, 820(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     448(R9), Z28
+	VPMADDUBSW       Z28, Z16, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z27
+	VPBROADCASTD     452(R9), Z28
+	VPMADDUBSW       Z28, Z17, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     456(R9), Z28
+	VPMADDUBSW       Z28, Z18, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     460(R9), Z28
+	VPMADDUBSW       Z28, Z19, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     464(R9), Z28
+	VPMADDUBSW       Z28, Z20, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     468(R9), Z28
+	VPMADDUBSW       Z28, Z21, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     472(R9), Z28
+	VPMADDUBSW       Z28, Z22, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPBROADCASTD     476(R9), Z28
+	VPMADDUBSW       Z28, Z23, Z30
+	VPMADDWD         constants<>+64(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x06, 824(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 552(R9), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 556(R9), Z26, Z11
-	VPBROADCASTD     384(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     388(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     392(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     396(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     400(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     404(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     408(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     412(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 816(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     416(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     420(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     424(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     428(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     432(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     436(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     440(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     444(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 820(R9), Z27
-	VPADDD           Z27, Z26, Z26
-	VCVTDQ2PS        Z25, Z25
-	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 560(R9), Z25, Z12
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 564(R9), Z26, Z13
-	VPBROADCASTD     448(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z25
-	VPBROADCASTD     452(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     456(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     460(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     464(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     468(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     472(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPBROADCASTD     476(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x06, 824(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     480(R9), Z27
-	VPMADDUBSW       Z27, Z16, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z26
-	VPBROADCASTD     484(R9), Z27
-	VPMADDUBSW       Z27, Z17, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     488(R9), Z27
-	VPMADDUBSW       Z27, Z18, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     492(R9), Z27
-	VPMADDUBSW       Z27, Z19, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     496(R9), Z27
-	VPMADDUBSW       Z27, Z20, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     500(R9), Z27
-	VPMADDUBSW       Z27, Z21, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     504(R9), Z27
-	VPMADDUBSW       Z27, Z22, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPBROADCASTD     508(R9), Z27
-	VPMADDUBSW       Z27, Z23, Z29
-	VPMADDWD         constants<>+64(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x06, 828(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VFMADD231PS.BCST 568(R9), Z27, Z14
+	VPBROADCASTD     480(R9), Z26
+	VPMADDUBSW       Z26, Z16, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z25
+	VPBROADCASTD     484(R9), Z26
+	VPMADDUBSW       Z26, Z17, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     488(R9), Z26
+	VPMADDUBSW       Z26, Z18, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     492(R9), Z26
+	VPMADDUBSW       Z26, Z19, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     496(R9), Z26
+	VPMADDUBSW       Z26, Z20, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     500(R9), Z26
+	VPMADDUBSW       Z26, Z21, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     504(R9), Z26
+	VPMADDUBSW       Z26, Z22, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     508(R9), Z26
+	VPMADDUBSW       Z26, Z23, Z28
+	VPMADDWD         constants<>+64(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPSLLD.BCST      $0x06, 828(R9), Z26
+	VPADDD           Z26, Z25, Z25
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 568(R9), Z25, Z14
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 572(R9), Z26, Z15
+	VFMADD231PS.BCST 572(R9), Z25, Z15
 	ADDQ             $0x000003c0, R9
 	ADDQ             $0x40, AX
 	ADDQ             $0x80, R14

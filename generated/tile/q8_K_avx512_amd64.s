@@ -305,286 +305,286 @@ unit11:
 	VMOVDQU32        896(DX)(R14*8), Z10
 	VMOVDQU32        1024(DX)(R14*8), Z11
 	VMOVUPS          (AX), Z12
-	VPBROADCASTD     (R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z4, Z16
-	VPMADDUBSW       Z15, Z16, Z13
-	VPSRLD           $0x04, Z4, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z17
-	VPBROADCASTD     4(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z5, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z5, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     8(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z6, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z6, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     12(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z7, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z7, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     16(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z8, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z8, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     20(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z9, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z9, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     24(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z10, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z10, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     28(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z11, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z11, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
+	VPBROADCASTD     (R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z4, Z18
+	VPMADDUBSW       Z17, Z18, Z13
+	VPSRLD           $0x04, Z4, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z19
+	VPBROADCASTD     4(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z5, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z5, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     8(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z6, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z6, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     12(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z7, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z7, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     16(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z8, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z8, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     20(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z9, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z9, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     24(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z10, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z10, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     28(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z11, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z13, Z13
+	VPSRLD           $0x04, Z11, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
 	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPMADDWD         constants<>+128(SB), Z17, Z17
+	VPMADDWD         constants<>+128(SB), Z19, Z19
+	VPADDD           Z19, Z13, Z13
+	VPSLLD.BCST      $0x07, 192(R9), Z17
 	VPADDD           Z17, Z13, Z13
-	VPSLLD.BCST      $0x07, 192(R9), Z15
-	VPADDD           Z15, Z13, Z13
-	VPBROADCASTD     32(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z4, Z16
-	VPMADDUBSW       Z15, Z16, Z14
-	VPSRLD           $0x04, Z4, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z17
-	VPBROADCASTD     36(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z5, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z5, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     40(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z6, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z6, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     44(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z7, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z7, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     48(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z8, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z8, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     52(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z9, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z9, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     56(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z10, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z10, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     60(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z11, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z11, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
+	VPBROADCASTD     32(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z4, Z18
+	VPMADDUBSW       Z17, Z18, Z14
+	VPSRLD           $0x04, Z4, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z19
+	VPBROADCASTD     36(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z5, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z5, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     40(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z6, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z6, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     44(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z7, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z7, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     48(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z8, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z8, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     52(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z9, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z9, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     56(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z10, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z10, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     60(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z11, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z14, Z14
+	VPSRLD           $0x04, Z11, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
 	VPMADDWD         constants<>+64(SB), Z14, Z14
-	VPMADDWD         constants<>+128(SB), Z17, Z17
+	VPMADDWD         constants<>+128(SB), Z19, Z19
+	VPADDD           Z19, Z14, Z14
+	VPSLLD.BCST      $0x07, 196(R9), Z17
 	VPADDD           Z17, Z14, Z14
-	VPSLLD.BCST      $0x07, 196(R9), Z15
-	VPADDD           Z15, Z14, Z14
+	VPBROADCASTD     64(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z4, Z18
+	VPMADDUBSW       Z17, Z18, Z15
+	VPSRLD           $0x04, Z4, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z19
+	VPBROADCASTD     68(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z5, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z5, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     72(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z6, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z6, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     76(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z7, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z7, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     80(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z8, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z8, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     84(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z9, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z9, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     88(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z10, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z10, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     92(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z11, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z15, Z15
+	VPSRLD           $0x04, Z11, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPMADDWD         constants<>+64(SB), Z15, Z15
+	VPMADDWD         constants<>+128(SB), Z19, Z19
+	VPADDD           Z19, Z15, Z15
+	VPSLLD.BCST      $0x07, 200(R9), Z17
+	VPADDD           Z17, Z15, Z15
+	VPBROADCASTD     96(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z4, Z18
+	VPMADDUBSW       Z17, Z18, Z16
+	VPSRLD           $0x04, Z4, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z19
+	VPBROADCASTD     100(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z5, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z5, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     104(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z6, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z6, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     108(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z7, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z7, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     112(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z8, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z8, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     116(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z9, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z9, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     120(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z10, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z10, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPBROADCASTD     124(R9), Z17
+	VPANDD.BCST      constants<>+0(SB), Z11, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z16, Z16
+	VPSRLD           $0x04, Z11, Z18
+	VPANDD.BCST      constants<>+0(SB), Z18, Z18
+	VPMADDUBSW       Z17, Z18, Z18
+	VPADDW           Z18, Z19, Z19
+	VPMADDWD         constants<>+64(SB), Z16, Z16
+	VPMADDWD         constants<>+128(SB), Z19, Z19
+	VPADDD           Z19, Z16, Z16
+	VPSLLD.BCST      $0x07, 204(R9), Z17
+	VPADDD           Z17, Z16, Z16
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z12, Z13, Z13
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z12, Z14, Z14
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z12, Z15, Z15
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z12, Z16, Z16
 	VFMADD231PS.BCST 128(R9), Z13, Z0
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z12, Z14, Z14
 	VFMADD231PS.BCST 132(R9), Z14, Z1
-	VPBROADCASTD     64(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z4, Z16
-	VPMADDUBSW       Z15, Z16, Z13
-	VPSRLD           $0x04, Z4, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z17
-	VPBROADCASTD     68(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z5, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z5, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     72(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z6, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z6, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     76(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z7, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z7, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     80(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z8, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z8, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     84(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z9, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z9, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     88(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z10, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z10, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     92(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z11, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z13, Z13
-	VPSRLD           $0x04, Z11, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPMADDWD         constants<>+64(SB), Z13, Z13
-	VPMADDWD         constants<>+128(SB), Z17, Z17
-	VPADDD           Z17, Z13, Z13
-	VPSLLD.BCST      $0x07, 200(R9), Z15
-	VPADDD           Z15, Z13, Z13
-	VPBROADCASTD     96(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z4, Z16
-	VPMADDUBSW       Z15, Z16, Z14
-	VPSRLD           $0x04, Z4, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z17
-	VPBROADCASTD     100(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z5, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z5, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     104(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z6, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z6, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     108(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z7, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z7, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     112(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z8, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z8, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     116(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z9, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z9, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     120(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z10, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z10, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPBROADCASTD     124(R9), Z15
-	VPANDD.BCST      constants<>+0(SB), Z11, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z14, Z14
-	VPSRLD           $0x04, Z11, Z16
-	VPANDD.BCST      constants<>+0(SB), Z16, Z16
-	VPMADDUBSW       Z15, Z16, Z16
-	VPADDW           Z16, Z17, Z17
-	VPMADDWD         constants<>+64(SB), Z14, Z14
-	VPMADDWD         constants<>+128(SB), Z17, Z17
-	VPADDD           Z17, Z14, Z14
-	VPSLLD.BCST      $0x07, 204(R9), Z15
-	VPADDD           Z15, Z14, Z14
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z12, Z13, Z13
-	VFMADD231PS.BCST 136(R9), Z13, Z2
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z12, Z14, Z14
-	VFMADD231PS.BCST 140(R9), Z14, Z3
+	VFMADD231PS.BCST 136(R9), Z15, Z2
+	VFMADD231PS.BCST 140(R9), Z16, Z3
 	ADDQ             $0x000000f0, R9
 	ADDQ             $0x40, AX
 	ADDQ             $0x80, R14
@@ -689,1126 +689,1126 @@ unit16:
 	VMOVDQU32        896(DX)(R14*8), Z22
 	VMOVDQU32        1024(DX)(R14*8), Z23
 	VMOVUPS          (AX), Z24
-	VPBROADCASTD     (R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     4(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     8(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     12(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     16(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     20(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     24(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     28(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPBROADCASTD     (R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z25
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     4(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     8(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     12(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     16(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     20(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     24(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     28(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 768(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     32(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     36(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     40(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     44(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     48(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     52(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     56(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     60(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x07, 768(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     32(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z26
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     36(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     40(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     44(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     48(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     52(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     56(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     60(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 772(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x07, 772(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     64(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z27
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     68(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     72(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     76(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     80(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     84(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     88(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     92(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPMADDWD         constants<>+64(SB), Z27, Z27
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x07, 776(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z26, Z26
+	VMULPS           Z24, Z26, Z26
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 512(R9), Z25, Z0
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 516(R9), Z26, Z1
-	VPBROADCASTD     64(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     68(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     72(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     76(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     80(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     84(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     88(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     92(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VFMADD231PS.BCST 520(R9), Z27, Z2
+	VPBROADCASTD     96(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z25
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     100(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     104(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     108(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     112(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     116(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     120(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     124(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 776(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     96(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     100(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     104(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     108(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     112(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     116(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     120(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     124(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x07, 780(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     128(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z26
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     132(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     136(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     140(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     144(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     148(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     152(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     156(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 780(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x07, 784(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     160(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z27
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     164(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     168(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     172(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     176(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     180(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     184(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     188(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPMADDWD         constants<>+64(SB), Z27, Z27
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x07, 788(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 520(R9), Z25, Z2
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 524(R9), Z26, Z3
-	VPBROADCASTD     128(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     132(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     136(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     140(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     144(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     148(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     152(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     156(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
+	VFMADD231PS.BCST 524(R9), Z25, Z3
+	VFMADD231PS.BCST 528(R9), Z26, Z4
+	VFMADD231PS.BCST 532(R9), Z27, Z5
+	VPBROADCASTD     192(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z25
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     196(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     200(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     204(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     208(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     212(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     216(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     220(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 784(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     160(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     164(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     168(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     172(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     176(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     180(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     184(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     188(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x07, 792(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     224(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z26
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     228(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     232(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     236(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     240(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     244(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     248(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     252(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 788(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x07, 796(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     256(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z27
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     260(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     264(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     268(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     272(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     276(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     280(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     284(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPMADDWD         constants<>+64(SB), Z27, Z27
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x07, 800(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 528(R9), Z25, Z4
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 532(R9), Z26, Z5
-	VPBROADCASTD     192(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     196(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     200(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     204(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     208(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     212(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     216(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     220(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 792(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     224(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     228(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     232(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     236(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     240(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     244(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     248(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     252(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 796(R9), Z27
-	VPADDD           Z27, Z26, Z26
-	VCVTDQ2PS        Z25, Z25
-	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 536(R9), Z25, Z6
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 540(R9), Z26, Z7
-	VPBROADCASTD     256(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     260(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     264(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     268(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     272(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     276(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     280(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     284(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VFMADD231PS.BCST 544(R9), Z27, Z8
+	VPBROADCASTD     288(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z25
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     292(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     296(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     300(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     304(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     308(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     312(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     316(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 800(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     288(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     292(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     296(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     300(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     304(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     308(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     312(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     316(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x07, 804(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     320(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z26
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     324(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     328(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     332(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     336(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     340(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     344(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     348(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 804(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x07, 808(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     352(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z27
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     356(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     360(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     364(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     368(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     372(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     376(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     380(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPMADDWD         constants<>+64(SB), Z27, Z27
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x07, 812(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 544(R9), Z25, Z8
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 548(R9), Z26, Z9
-	VPBROADCASTD     320(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     324(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     328(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     332(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     336(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     340(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     344(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     348(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
+	VFMADD231PS.BCST 548(R9), Z25, Z9
+	VFMADD231PS.BCST 552(R9), Z26, Z10
+	VFMADD231PS.BCST 556(R9), Z27, Z11
+	VPBROADCASTD     384(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z25
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     388(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     392(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     396(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     400(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     404(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     408(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     412(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z25, Z25
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 808(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     352(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     356(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     360(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     364(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     368(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     372(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     376(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     380(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z25, Z25
+	VPSLLD.BCST      $0x07, 816(R9), Z28
+	VPADDD           Z28, Z25, Z25
+	VPBROADCASTD     416(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z26
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     420(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     424(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     428(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     432(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     436(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     440(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     444(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z26, Z26
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
 	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 812(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z26, Z26
+	VPSLLD.BCST      $0x07, 820(R9), Z28
+	VPADDD           Z28, Z26, Z26
+	VPBROADCASTD     448(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z16, Z29
+	VPMADDUBSW       Z28, Z29, Z27
+	VPSRLD           $0x04, Z16, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z30
+	VPBROADCASTD     452(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z17, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z17, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     456(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z18, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z18, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     460(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z19, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z19, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     464(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z20, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z20, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     468(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z21, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z21, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     472(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z22, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z22, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPBROADCASTD     476(R9), Z28
+	VPANDD.BCST      constants<>+0(SB), Z23, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z27, Z27
+	VPSRLD           $0x04, Z23, Z29
+	VPANDD.BCST      constants<>+0(SB), Z29, Z29
+	VPMADDUBSW       Z28, Z29, Z29
+	VPADDW           Z29, Z30, Z30
+	VPMADDWD         constants<>+64(SB), Z27, Z27
+	VPMADDWD         constants<>+128(SB), Z30, Z30
+	VPADDD           Z30, Z27, Z27
+	VPSLLD.BCST      $0x07, 824(R9), Z28
+	VPADDD           Z28, Z27, Z27
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 552(R9), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 556(R9), Z26, Z11
-	VPBROADCASTD     384(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     388(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     392(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     396(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     400(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     404(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     408(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     412(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 816(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     416(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     420(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     424(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     428(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     432(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     436(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     440(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     444(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 820(R9), Z27
-	VPADDD           Z27, Z26, Z26
-	VCVTDQ2PS        Z25, Z25
-	VMULPS           Z24, Z25, Z25
+	VCVTDQ2PS        Z27, Z27
+	VMULPS           Z24, Z27, Z27
 	VFMADD231PS.BCST 560(R9), Z25, Z12
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
 	VFMADD231PS.BCST 564(R9), Z26, Z13
-	VPBROADCASTD     448(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z25
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     452(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     456(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     460(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     464(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     468(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     472(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     476(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z25, Z25
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
+	VFMADD231PS.BCST 568(R9), Z27, Z14
+	VPBROADCASTD     480(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z16, Z27
+	VPMADDUBSW       Z26, Z27, Z25
+	VPSRLD           $0x04, Z16, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z28
+	VPBROADCASTD     484(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z17, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z17, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     488(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z18, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z18, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     492(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z19, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z19, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     496(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z20, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z20, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     500(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z21, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z21, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     504(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z22, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z22, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
+	VPBROADCASTD     508(R9), Z26
+	VPANDD.BCST      constants<>+0(SB), Z23, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z25, Z25
+	VPSRLD           $0x04, Z23, Z27
+	VPANDD.BCST      constants<>+0(SB), Z27, Z27
+	VPMADDUBSW       Z26, Z27, Z27
+	VPADDW           Z27, Z28, Z28
 	VPMADDWD         constants<>+64(SB), Z25, Z25
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z25, Z25
-	VPSLLD.BCST      $0x07, 824(R9), Z27
-	VPADDD           Z27, Z25, Z25
-	VPBROADCASTD     480(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z16, Z28
-	VPMADDUBSW       Z27, Z28, Z26
-	VPSRLD           $0x04, Z16, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z29
-	VPBROADCASTD     484(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z17, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z17, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     488(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z18, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z18, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     492(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z19, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z19, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     496(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z20, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z20, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     500(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z21, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z21, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     504(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z22, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z22, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPBROADCASTD     508(R9), Z27
-	VPANDD.BCST      constants<>+0(SB), Z23, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z26, Z26
-	VPSRLD           $0x04, Z23, Z28
-	VPANDD.BCST      constants<>+0(SB), Z28, Z28
-	VPMADDUBSW       Z27, Z28, Z28
-	VPADDW           Z28, Z29, Z29
-	VPMADDWD         constants<>+64(SB), Z26, Z26
-	VPMADDWD         constants<>+128(SB), Z29, Z29
-	VPADDD           Z29, Z26, Z26
-	VPSLLD.BCST      $0x07, 828(R9), Z27
-	VPADDD           Z27, Z26, Z26
+	VPMADDWD         constants<>+128(SB), Z28, Z28
+	VPADDD           Z28, Z25, Z25
+	VPSLLD.BCST      $0x07, 828(R9), Z26
+	VPADDD           Z26, Z25, Z25
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z24, Z25, Z25
-	VFMADD231PS.BCST 568(R9), Z25, Z14
-	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z24, Z26, Z26
-	VFMADD231PS.BCST 572(R9), Z26, Z15
+	VFMADD231PS.BCST 572(R9), Z25, Z15
 	ADDQ             $0x000003c0, R9
 	ADDQ             $0x40, AX
 	ADDQ             $0x80, R14

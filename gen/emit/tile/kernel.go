@@ -549,21 +549,27 @@ func (k *kernel) or(src, dst vec) {
 	}
 }
 
-// unit multiplies one unit.
+// unit multiplies one unit. Where there are registers for the words of all runs their scaled sums are added before the activations'
+// scale is applied, once for all; else run by run.
 func (k *kernel) unit() {
 	for v := range k.vecs {
+		if k.bits == 512 {
+			k.decode(v, 0, k.runs())
+			k.dots(v, 0, k.runs())
+			continue
+		}
 		for r := range k.runs() {
-			k.decode(v, r)
-			k.dots(v, r)
+			k.decode(v, r, 1)
+			k.dots(v, r, 1)
 		}
 	}
 	k.op("ADDQ", operand.U32(panelBytes(k.tokens)), rX)
 }
 
-// decode puts the bytes of a run's lane positions into the word registers.
-func (k *kernel) decode(v, run int) {
+// decode puts the bytes of some runs' lane positions into the word registers.
+func (k *kernel) decode(v, run, runs int) {
 	before := slices.Clone(k.free)
-	n := k.perRun()
+	n := runs * k.perRun()
 	k.free = slices.DeleteFunc(slices.Clone(before), func(r vec) bool { return r >= k.word(0) && r < k.word(n) })
 	at := func(p model.TilePlane, lane int) operand.Mem {
 		return indexed(rWords, rUnit, p.Bits, p.Field.AtBytes+lane%p.Bits*k.unitStep()+v*k.bytes())
@@ -577,7 +583,7 @@ func (k *kernel) decode(v, run int) {
 	loaded := map[[2]int]vec{}
 	h := k.take()
 	for i := range n {
-		lane := run*n + i
+		lane := run*k.perRun() + i
 		w := k.word(i)
 		for j, p := range k.t.Word {
 			s := lane / p.Bits * p.Bits
@@ -642,79 +648,100 @@ func (k *kernel) chunk() (n int, split bool) {
 	return n, false
 }
 
-// dots multiplies the decoded run with every token.
-func (k *kernel) dots(v, run int) {
+// dots multiplies the decoded runs with every token.
+func (k *kernel) dots(v, run, runs int) {
 	before := slices.Clone(k.free)
-	n := k.perRun()
+	n := runs * k.perRun()
 	k.free = slices.DeleteFunc(slices.Clone(before), func(r vec) bool { return r >= k.word(0) && r < k.word(n) })
-	together := 4
-	if k.bits == 256 {
-		together = 1
-		if k.dot == vex {
-			together = 2
-		}
-	} else if k.dot == pairs {
-		together = 2
-	}
-	scaleAt, offsetAt := mem(rScale, k.scratchAt(v, run, false)), mem(rScale, k.scratchAt(v, run, true))
-	var scale, offset operand.Op = scaleAt, offsetAt
-	if k.bits == 512 {
-		s := k.take()
-		k.op("VMOVUPS", scaleAt, s)
-		scale = k.reg(s)
-		if !k.t.Offset.Empty() {
-			o := k.take()
-			k.op("VMOVUPS", offsetAt, o)
-			offset = k.reg(o)
+	scale, offset := make([]operand.Op, runs), make([]operand.Op, runs)
+	for r := range runs {
+		scale[r], offset[r] = mem(rScale, k.scratchAt(v, run+r, false)), mem(rScale, k.scratchAt(v, run+r, true))
+		if k.bits == 512 {
+			scale[r] = k.loaded(scale[r])
+			if !k.t.Offset.Empty() {
+				offset[r] = k.loaded(offset[r])
+			}
 		}
 	}
-	sums, negs := "sum", "neg"
-	if k.runs() == 2 {
-		sums, negs = fmt.Sprintf("sum%d", run), fmt.Sprintf("neg%d", run)
-	}
+	together := k.together(runs)
 	for t0 := 0; t0 < k.tokens; t0 += together {
 		inner := slices.Clone(k.free)
-		var acc []vec
 		tokens := min(together, k.tokens-t0)
-		for i := range tokens {
-			acc = append(acc, k.take())
-			if k.dot != pairs {
-				k.unbiased(mem(rX, panelAt(k.tokens, negs, t0+i)), acc[i])
+		var sum []vec // of the runs, scaled
+		for r := range runs {
+			sums, negs := "sum", "neg"
+			if k.runs() == 2 {
+				sums, negs = fmt.Sprintf("sum%d", run+r), fmt.Sprintf("neg%d", run+r)
+			}
+			var acc []vec
+			for i := range tokens {
+				acc = append(acc, k.take())
+				if k.dot != pairs {
+					k.unbiased(mem(rX, panelAt(k.tokens, negs, t0+i)), acc[i])
+				}
+			}
+			k.products(run+r, r*k.perRun(), t0, negs, acc)
+			for i, a := range acc {
+				k.op("VCVTDQ2PS", a, a)
+				if r == 0 {
+					k.op("VMULPS", scale[r], a, a)
+					sum = append(sum, a)
+				} else {
+					k.op("VFMADD231PS", scale[r], a, sum[i])
+				}
+				if !k.t.Offset.Empty() {
+					opcode := "VFMADD231PS"
+					if k.t.Subtracted {
+						opcode = "VFNMADD231PS"
+					}
+					k.timesBroadcast(opcode, mem(rX, panelAt(k.tokens, sums, t0+i)), offset[r], sum[i])
+				}
+			}
+			if r > 0 {
+				k.give(acc...)
 			}
 		}
-		k.products(run, t0, negs, acc)
-		for i, a := range acc {
-			t := t0 + i
-			k.op("VCVTDQ2PS", a, a)
-			k.op("VMULPS", scale, a, a)
-			if !k.t.Offset.Empty() {
-				opcode := "VFMADD231PS"
-				if k.t.Subtracted {
-					opcode = "VFNMADD231PS"
-				}
-				at := mem(rX, panelAt(k.tokens, sums, t))
-				if k.bits == 512 {
-					k.suffixed(opcode, "BCST", at, offset, a)
-				} else {
-					s := k.take()
-					k.op("VBROADCASTSS", at, s)
-					k.op(opcode, offset, s, a)
-					k.give(s)
-				}
-			}
-			at := mem(rX, panelAt(k.tokens, "d", t))
-			if k.bits == 512 {
-				k.suffixed("VFMADD231PS", "BCST", at, a, k.sum(t, v))
-			} else {
-				d := k.take()
-				k.op("VBROADCASTSS", at, d)
-				k.op("VFMADD231PS", d, a, k.sum(t, v))
-				k.give(d)
-			}
+		for i, s := range sum {
+			k.timesBroadcast("VFMADD231PS", mem(rX, panelAt(k.tokens, "d", t0+i)), k.reg(s), k.sum(t0+i, v))
 		}
 		k.free = inner
 	}
 	k.free = before
+}
+
+// together is how many tokens' sums are taken at a time: independent sums hide the time that one addition takes.
+func (k *kernel) together(runs int) int {
+	switch {
+	case k.bits == 256 && k.dot == vex:
+		return 2
+	case k.bits == 256:
+		return 1
+	}
+	perToken, others := min(runs, 2), 0
+	if k.dot == pairs {
+		others = 4
+	}
+	const most = 4
+	return max(1, min(most, (len(k.free)-others)/perToken))
+}
+
+// loaded is a register that holds a vector of memory.
+func (k *kernel) loaded(from operand.Op) operand.Op {
+	r := k.take()
+	k.op("VMOVUPS", from, r)
+	return k.reg(r)
+}
+
+// timesBroadcast is an instruction that adds the product of a broadcast number and a vector to another.
+func (k *kernel) timesBroadcast(opcode string, number operand.Mem, by operand.Op, to vec) {
+	if k.bits == 512 {
+		k.suffixed(opcode, "BCST", number, by, to)
+		return
+	}
+	r := k.take()
+	k.op("VBROADCASTSS", number, r)
+	k.op(opcode, by, r, to)
+	k.give(r)
 }
 
 // unbiased is minus bias times the sum of the activations, which takes the bias of the bytes back.
@@ -735,8 +762,8 @@ func (k *kernel) unbiased(neg operand.Mem, to vec) {
 	}
 }
 
-// products adds the dot products of a run with some tokens to their accumulators.
-func (k *kernel) products(run, t0 int, negs string, acc []vec) {
+// products adds the dot products of a run, whose words begin at register first, with some tokens to their accumulators.
+func (k *kernel) products(run, first, t0 int, negs string, acc []vec) {
 	n := k.perRun()
 	at := func(token, i int) operand.Mem {
 		return mem(rX, (t0+token)*k.t.UnitElems+(run*n+i)*k.t.LaneElems)
@@ -745,7 +772,7 @@ func (k *kernel) products(run, t0 int, negs string, acc []vec) {
 	case evex:
 		for i := range n {
 			for t, a := range acc {
-				k.suffixed("VPDPBUSD", "BCST", at(t, i), k.word(i), a)
+				k.suffixed("VPDPBUSD", "BCST", at(t, i), k.word(first+i), a)
 			}
 		}
 		return
@@ -754,7 +781,7 @@ func (k *kernel) products(run, t0 int, negs string, acc []vec) {
 		for i := range n {
 			for t, a := range acc {
 				k.op("VPBROADCASTD", at(t, i), x)
-				k.vex256(0x50, x, k.word(i), a)
+				k.vex256(0x50, x, k.word(first+i), a)
 			}
 		}
 		k.give(x)
@@ -771,8 +798,8 @@ func (k *kernel) products(run, t0 int, negs string, acc []vec) {
 		if split {
 			high = k.take()
 		}
-		add := func(first bool, w, sum vec) {
-			if first {
+		add := func(begins bool, w, sum vec) {
+			if begins {
 				k.op("VPMADDUBSW", x, w, sum)
 				return
 			}
@@ -781,15 +808,15 @@ func (k *kernel) products(run, t0 int, negs string, acc []vec) {
 		}
 		for i := range n {
 			k.op("VPBROADCASTD", at(t, i), x)
-			first := i%chunk == 0
+			begins := i%chunk == 0
 			if !split {
-				add(first, k.word(i), low)
+				add(begins, k.word(first+i), low)
 			} else {
-				k.ands(0x0f0f0f0f, k.word(i), y)
-				add(first, y, low)
-				k.op("VPSRLD", 4, k.word(i), y)
+				k.ands(0x0f0f0f0f, k.word(first+i), y)
+				add(begins, y, low)
+				k.op("VPSRLD", 4, k.word(first+i), y)
 				k.ands(0x0f0f0f0f, y, y)
-				add(first, y, high)
+				add(begins, y, high)
 			}
 			if i%chunk == chunk-1 || i == n-1 {
 				to := low
