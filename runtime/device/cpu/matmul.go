@@ -17,8 +17,9 @@ type matmulStep struct {
 	inWidth int
 	rows    op.Rows
 	parts   []matPart
-	total   int // items of all parts
-	tokens  int // of the step at hand
+	total   int   // items of all parts
+	tokens  int   // of the step at hand
+	cuts    []int // where all parts have tiles: the items that each piece of work begins with, and the end
 }
 
 // matPart is one of the products.
@@ -49,13 +50,16 @@ func (st *matmulStep) rowSet() op.Rows { return st.rows }
 const (
 	// itemRows is the rows of an item: a tile.
 	itemRows = tile.Rows
-	// matGrain is how many products of numbers a worker takes at a time: about 0.1 ms, so that waking others pays and
-	// a cancelled context is noticed soon. tileGrain is the same where tiles are multiplied.
-	matGrain, tileGrain = 1 << 17, 1 << 20
+	// matGrain is how many products of numbers a worker takes at a time where rows are multiplied one by one: about 0.1 ms, so that
+	// waking others pays and a cancelled context is noticed soon.
+	matGrain = 1 << 17
 	// tileTokens is how many tokens' activations are multiplied by a tile of weight rows before the next are touched.
 	tileTokens = 16
-	// panelTiles is how many tiles a worker takes with many tokens: each panel of them is read once for all.
-	panelTiles = 4
+	// groupBytes is about how much of a matrix in tiles stays in the cache while the panels of a batch pass over it.
+	groupBytes = 256 << 10
+	// leastPiece and mostPiece bound the products of numbers in a piece of work over tiles: some microseconds and some
+	// milliseconds.
+	leastPiece, mostPiece = 1 << 18, 1 << 31
 )
 
 func (st *matmulStep) split(tokens int) (items, grain int) {
@@ -66,21 +70,45 @@ func (st *matmulStep) split(tokens int) (items, grain int) {
 	work := tokens * st.inWidth * itemRows // of an item
 	for i := range st.parts {
 		if st.parts[i].matrix.tiles == nil {
+			st.cuts = st.cuts[:0]
 			return st.total, max(1, matGrain/work)
 		}
 	}
-	share := max(1, st.total/len(st.s.tileWork))
-	return st.total, max(1, tileGrain/work, min(panelTiles, share))
+	st.cut(len(st.s.tileWork), max(1, leastPiece/work), max(1, mostPiece/work))
+	return len(st.cuts) - 1, 1
+}
+
+// cut cuts the items into pieces that get smaller and smaller, from least to most items, for workers to take in turn: long runs
+// through memory first, and little to wait for at the end.
+func (st *matmulStep) cut(workers, least, most int) {
+	st.cuts = append(st.cuts[:0], 0)
+	for at := 0; at < st.total; {
+		piece := min(max((st.total-at)/(2*workers), least), most, st.total-at)
+		if workers == 1 {
+			piece = min(most, st.total-at)
+		}
+		at += piece
+		st.cuts = append(st.cuts, at)
+	}
 }
 
 func (st *matmulStep) run(worker, lo, hi int) {
+	if len(st.cuts) > 0 {
+		lo, hi = st.cuts[lo], st.cuts[hi]
+	}
 	for i := range st.parts {
 		p := &st.parts[i]
 		a, b := max(lo, p.first)-p.first, min(hi, p.first+p.items)-p.first
 		switch {
 		case a >= b:
 		case p.matrix.tiles != nil:
-			st.runTiles(p, worker, a, b)
+			group := b - a
+			if st.tokens > 1 {
+				group = max(1, groupBytes/p.matrix.tiles.tileBytes)
+			}
+			for ; a < b; a += group {
+				st.runTiles(p, worker, a, min(a+group, b))
+			}
 		case p.matrix.dotQ8 != nil:
 			st.runQ8(p, a*itemRows, min(b*itemRows, p.matrix.Rows))
 		default:
