@@ -6,24 +6,30 @@
 
 // func plainF32F16Avx2(a *byte)
 TEXT ·plainF32F16Avx2(SB), NOSPLIT, $0-8
-	MOVQ  a+0(FP), DI
-	MOVQ  (DI), SI
-	MOVQ  8(DI), R11
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ 8(DI), R11
+	MOVQ 16(DI), R15
+
+group1:
+	MOVQ  SI, BX
+	ADDQ  24(DI), BX
 	MOVQ  48(DI), CX
 	XORL  AX, AX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 
-step1:
+step2:
+	PREFETCHT0   (BX)
+	ADDQ         $0x20, BX
 	VCVTPH2PS    (SI)(AX*2), Y2
 	VFMADD231PS  (R11)(AX*4), Y2, Y0
 	VCVTPH2PS    16(SI)(AX*2), Y2
 	VFMADD231PS  32(R11)(AX*4), Y2, Y1
 	ADDQ         $0x10, AX
 	DECQ         CX
-	JNZ          step1
-	MOVQ         16(DI), SI
-	MOVQ         40(DI), CX
+	JNZ          step2
+	MOVQ         R15, AX
 	VADDPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X3
 	VADDPS       X3, X0, X0
@@ -31,21 +37,32 @@ step1:
 	VADDPS       X3, X0, X0
 	VPERMILPS    $0x01, X0, X3
 	VADDPS       X3, X0, X0
-	VMOVSS       X0, (SI)
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, R15
+	MOVQ         24(DI), CX
+	MOVQ         SI, SI
+	ADDQ         CX, SI
+	DECQ         56(DI)
+	JNZ          group1
 	VZEROUPPER
 	RET
 
 // func plainF32F16Avx2R4(a *byte)
 TEXT ·plainF32F16Avx2R4(SB), NOSPLIT, $0-8
-	MOVQ  a+0(FP), DI
-	MOVQ  (DI), SI
-	MOVQ  SI, R8
-	ADDQ  24(DI), R8
-	MOVQ  R8, R9
-	ADDQ  24(DI), R9
-	MOVQ  R9, R10
-	ADDQ  24(DI), R10
-	MOVQ  8(DI), R11
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ SI, R8
+	ADDQ 24(DI), R8
+	MOVQ R8, R9
+	ADDQ 24(DI), R9
+	MOVQ R9, R10
+	ADDQ 24(DI), R10
+	MOVQ 8(DI), R11
+	MOVQ 16(DI), R15
+
+group3:
+	MOVQ  R10, BX
+	ADDQ  24(DI), BX
 	MOVQ  48(DI), CX
 	XORL  AX, AX
 	VPXOR Y0, Y0, Y0
@@ -57,7 +74,10 @@ TEXT ·plainF32F16Avx2R4(SB), NOSPLIT, $0-8
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 
-step2:
+step4:
+	PREFETCHT0   (BX)
+	PREFETCHT0   64(BX)
+	ADDQ         $0x80, BX
 	VCVTPH2PS    (SI)(AX*2), Y8
 	VCVTPH2PS    (R8)(AX*2), Y9
 	VCVTPH2PS    (R9)(AX*2), Y10
@@ -78,9 +98,8 @@ step2:
 	VFMADD231PS  Y12, Y11, Y7
 	ADDQ         $0x10, AX
 	DECQ         CX
-	JNZ          step2
-	MOVQ         16(DI), SI
-	MOVQ         40(DI), CX
+	JNZ          step4
+	MOVQ         R15, AX
 	VADDPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X12
 	VADDPS       X12, X0, X0
@@ -88,7 +107,7 @@ step2:
 	VADDPS       X12, X0, X0
 	VPERMILPS    $0x01, X0, X12
 	VADDPS       X12, X0, X0
-	VMOVSS       X0, (SI)
+	VMOVSS       X0, (AX)
 	VADDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X12
 	VADDPS       X12, X2, X2
@@ -96,7 +115,7 @@ step2:
 	VADDPS       X12, X2, X2
 	VPERMILPS    $0x01, X2, X12
 	VADDPS       X12, X2, X2
-	VMOVSS       X2, 4(SI)
+	VMOVSS       X2, 4(AX)
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X12
 	VADDPS       X12, X4, X4
@@ -104,7 +123,7 @@ step2:
 	VADDPS       X12, X4, X4
 	VPERMILPS    $0x01, X4, X12
 	VADDPS       X12, X4, X4
-	VMOVSS       X4, 8(SI)
+	VMOVSS       X4, 8(AX)
 	VADDPS       Y7, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X12
 	VADDPS       X12, X6, X6
@@ -112,19 +131,34 @@ step2:
 	VADDPS       X12, X6, X6
 	VPERMILPS    $0x01, X6, X12
 	VADDPS       X12, X6, X6
-	VMOVSS       X6, 12(SI)
+	VMOVSS       X6, 12(AX)
+	ADDQ         $0x10, R15
+	MOVQ         24(DI), CX
+	MOVQ         R10, SI
+	ADDQ         CX, SI
+	MOVQ         SI, R8
+	ADDQ         CX, R8
+	MOVQ         R8, R9
+	ADDQ         CX, R9
+	MOVQ         R9, R10
+	ADDQ         CX, R10
+	DECQ         56(DI)
+	JNZ          group3
 	VZEROUPPER
 	RET
 
 // func plainF32F16Avx2R2t2(a *byte)
 TEXT ·plainF32F16Avx2R2t2(SB), NOSPLIT, $0-8
-	MOVQ  a+0(FP), DI
-	MOVQ  (DI), SI
-	MOVQ  SI, R8
-	ADDQ  24(DI), R8
-	MOVQ  8(DI), R11
-	MOVQ  R11, R12
-	ADDQ  32(DI), R12
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ SI, R8
+	ADDQ 24(DI), R8
+	MOVQ 8(DI), R11
+	MOVQ R11, R12
+	ADDQ 32(DI), R12
+	MOVQ 16(DI), R15
+
+group5:
 	MOVQ  48(DI), CX
 	XORL  AX, AX
 	VPXOR Y0, Y0, Y0
@@ -136,7 +170,7 @@ TEXT ·plainF32F16Avx2R2t2(SB), NOSPLIT, $0-8
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 
-step3:
+step6:
 	VCVTPH2PS    (SI)(AX*2), Y8
 	VCVTPH2PS    (R8)(AX*2), Y9
 	VMOVUPS      (R11)(AX*4), Y10
@@ -155,9 +189,8 @@ step3:
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x10, AX
 	DECQ         CX
-	JNZ          step3
-	MOVQ         16(DI), SI
-	MOVQ         40(DI), CX
+	JNZ          step6
+	MOVQ         R15, AX
 	VADDPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X10
 	VADDPS       X10, X0, X0
@@ -165,7 +198,7 @@ step3:
 	VADDPS       X10, X0, X0
 	VPERMILPS    $0x01, X0, X10
 	VADDPS       X10, X0, X0
-	VMOVSS       X0, (SI)
+	VMOVSS       X0, (AX)
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X10
 	VADDPS       X10, X4, X4
@@ -173,8 +206,8 @@ step3:
 	VADDPS       X10, X4, X4
 	VPERMILPS    $0x01, X4, X10
 	VADDPS       X10, X4, X4
-	VMOVSS       X4, 4(SI)
-	ADDQ         CX, SI
+	VMOVSS       X4, 4(AX)
+	ADDQ         40(DI), AX
 	VADDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X10
 	VADDPS       X10, X2, X2
@@ -182,7 +215,7 @@ step3:
 	VADDPS       X10, X2, X2
 	VPERMILPS    $0x01, X2, X10
 	VADDPS       X10, X2, X2
-	VMOVSS       X2, (SI)
+	VMOVSS       X2, (AX)
 	VADDPS       Y7, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X10
 	VADDPS       X10, X6, X6
@@ -190,6 +223,14 @@ step3:
 	VADDPS       X10, X6, X6
 	VPERMILPS    $0x01, X6, X10
 	VADDPS       X10, X6, X6
-	VMOVSS       X6, 4(SI)
+	VMOVSS       X6, 4(AX)
+	ADDQ         $0x08, R15
+	MOVQ         24(DI), CX
+	MOVQ         R8, SI
+	ADDQ         CX, SI
+	MOVQ         SI, R8
+	ADDQ         CX, R8
+	DECQ         56(DI)
+	JNZ          group5
 	VZEROUPPER
 	RET

@@ -6,21 +6,27 @@
 
 // func plainF32F32Avx512(a *byte)
 TEXT ·plainF32F32Avx512(SB), NOSPLIT, $0-8
-	MOVQ   a+0(FP), DI
-	MOVQ   (DI), SI
-	MOVQ   8(DI), R11
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ 8(DI), R11
+	MOVQ 16(DI), R15
+
+group1:
+	MOVQ   SI, BX
+	ADDQ   24(DI), BX
 	MOVQ   48(DI), CX
 	XORL   AX, AX
 	VPXORD Z0, Z0, Z0
 
-step1:
+step2:
+	PREFETCHT0    (BX)
+	ADDQ          $0x40, BX
 	VMOVUPS       (SI)(AX*4), Z1
 	VFMADD231PS   (R11)(AX*4), Z1, Z0
 	ADDQ          $0x10, AX
 	DECQ          CX
-	JNZ           step1
-	MOVQ          16(DI), SI
-	MOVQ          40(DI), CX
+	JNZ           step2
+	MOVQ          R15, AX
 	VEXTRACTF64X4 $0x01, Z0, Y2
 	VADDPS        Y2, Y0, Y0
 	VEXTRACTF32X4 $0x01, Y0, X2
@@ -29,21 +35,32 @@ step1:
 	VADDPS        X2, X0, X0
 	VPERMILPS     $0x01, X0, X2
 	VADDPS        X2, X0, X0
-	VMOVSS        X0, (SI)
+	VMOVSS        X0, (AX)
+	ADDQ          $0x04, R15
+	MOVQ          24(DI), CX
+	MOVQ          SI, SI
+	ADDQ          CX, SI
+	DECQ          56(DI)
+	JNZ           group1
 	VZEROUPPER
 	RET
 
 // func plainF32F32Avx512R4(a *byte)
 TEXT ·plainF32F32Avx512R4(SB), NOSPLIT, $0-8
-	MOVQ   a+0(FP), DI
-	MOVQ   (DI), SI
-	MOVQ   SI, R8
-	ADDQ   24(DI), R8
-	MOVQ   R8, R9
-	ADDQ   24(DI), R9
-	MOVQ   R9, R10
-	ADDQ   24(DI), R10
-	MOVQ   8(DI), R11
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ SI, R8
+	ADDQ 24(DI), R8
+	MOVQ R8, R9
+	ADDQ 24(DI), R9
+	MOVQ R9, R10
+	ADDQ 24(DI), R10
+	MOVQ 8(DI), R11
+	MOVQ 16(DI), R15
+
+group3:
+	MOVQ   R10, BX
+	ADDQ   24(DI), BX
 	MOVQ   48(DI), CX
 	XORL   AX, AX
 	VPXORD Z0, Z0, Z0
@@ -51,7 +68,12 @@ TEXT ·plainF32F32Avx512R4(SB), NOSPLIT, $0-8
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-step2:
+step4:
+	PREFETCHT0    (BX)
+	PREFETCHT0    64(BX)
+	PREFETCHT0    128(BX)
+	PREFETCHT0    192(BX)
+	ADDQ          $0x0100, BX
 	VMOVUPS       (SI)(AX*4), Z4
 	VMOVUPS       (R8)(AX*4), Z5
 	VMOVUPS       (R9)(AX*4), Z6
@@ -63,9 +85,8 @@ step2:
 	VFMADD231PS   Z8, Z7, Z3
 	ADDQ          $0x10, AX
 	DECQ          CX
-	JNZ           step2
-	MOVQ          16(DI), SI
-	MOVQ          40(DI), CX
+	JNZ           step4
+	MOVQ          R15, AX
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF32X4 $0x01, Y0, X8
@@ -74,7 +95,7 @@ step2:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0x01, X0, X8
 	VADDPS        X8, X0, X0
-	VMOVSS        X0, (SI)
+	VMOVSS        X0, (AX)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X8
@@ -83,7 +104,7 @@ step2:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0x01, X1, X8
 	VADDPS        X8, X1, X1
-	VMOVSS        X1, 4(SI)
+	VMOVSS        X1, 4(AX)
 	VEXTRACTF64X4 $0x01, Z2, Y8
 	VADDPS        Y8, Y2, Y2
 	VEXTRACTF32X4 $0x01, Y2, X8
@@ -92,7 +113,7 @@ step2:
 	VADDPS        X8, X2, X2
 	VPERMILPS     $0x01, X2, X8
 	VADDPS        X8, X2, X2
-	VMOVSS        X2, 8(SI)
+	VMOVSS        X2, 8(AX)
 	VEXTRACTF64X4 $0x01, Z3, Y8
 	VADDPS        Y8, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X8
@@ -101,27 +122,42 @@ step2:
 	VADDPS        X8, X3, X3
 	VPERMILPS     $0x01, X3, X8
 	VADDPS        X8, X3, X3
-	VMOVSS        X3, 12(SI)
+	VMOVSS        X3, 12(AX)
+	ADDQ          $0x10, R15
+	MOVQ          24(DI), CX
+	MOVQ          R10, SI
+	ADDQ          CX, SI
+	MOVQ          SI, R8
+	ADDQ          CX, R8
+	MOVQ          R8, R9
+	ADDQ          CX, R9
+	MOVQ          R9, R10
+	ADDQ          CX, R10
+	DECQ          56(DI)
+	JNZ           group3
 	VZEROUPPER
 	RET
 
 // func plainF32F32Avx512R4t4(a *byte)
 TEXT ·plainF32F32Avx512R4t4(SB), NOSPLIT, $0-8
-	MOVQ   a+0(FP), DI
-	MOVQ   (DI), SI
-	MOVQ   SI, R8
-	ADDQ   24(DI), R8
-	MOVQ   R8, R9
-	ADDQ   24(DI), R9
-	MOVQ   R9, R10
-	ADDQ   24(DI), R10
-	MOVQ   8(DI), R11
-	MOVQ   R11, R12
-	ADDQ   32(DI), R12
-	MOVQ   R12, R13
-	ADDQ   32(DI), R13
-	MOVQ   R13, R14
-	ADDQ   32(DI), R14
+	MOVQ a+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ SI, R8
+	ADDQ 24(DI), R8
+	MOVQ R8, R9
+	ADDQ 24(DI), R9
+	MOVQ R9, R10
+	ADDQ 24(DI), R10
+	MOVQ 8(DI), R11
+	MOVQ R11, R12
+	ADDQ 32(DI), R12
+	MOVQ R12, R13
+	ADDQ 32(DI), R13
+	MOVQ R13, R14
+	ADDQ 32(DI), R14
+	MOVQ 16(DI), R15
+
+group5:
 	MOVQ   48(DI), CX
 	XORL   AX, AX
 	VPXORD Z0, Z0, Z0
@@ -141,7 +177,7 @@ TEXT ·plainF32F32Avx512R4t4(SB), NOSPLIT, $0-8
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 
-step3:
+step6:
 	VMOVUPS       (SI)(AX*4), Z16
 	VMOVUPS       (R8)(AX*4), Z17
 	VMOVUPS       (R9)(AX*4), Z18
@@ -168,9 +204,8 @@ step3:
 	VFMADD231PS   Z20, Z19, Z15
 	ADDQ          $0x10, AX
 	DECQ          CX
-	JNZ           step3
-	MOVQ          16(DI), SI
-	MOVQ          40(DI), CX
+	JNZ           step6
+	MOVQ          R15, AX
 	VEXTRACTF64X4 $0x01, Z0, Y20
 	VADDPS        Y20, Y0, Y0
 	VEXTRACTF32X4 $0x01, Y0, X20
@@ -179,7 +214,7 @@ step3:
 	VADDPS        X20, X0, X0
 	VPERMILPS     $0x01, X0, X20
 	VADDPS        X20, X0, X0
-	VMOVSS        X0, (SI)
+	VMOVSS        X0, (AX)
 	VEXTRACTF64X4 $0x01, Z4, Y20
 	VADDPS        Y20, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X20
@@ -188,7 +223,7 @@ step3:
 	VADDPS        X20, X4, X4
 	VPERMILPS     $0x01, X4, X20
 	VADDPS        X20, X4, X4
-	VMOVSS        X4, 4(SI)
+	VMOVSS        X4, 4(AX)
 	VEXTRACTF64X4 $0x01, Z8, Y20
 	VADDPS        Y20, Y8, Y8
 	VEXTRACTF32X4 $0x01, Y8, X20
@@ -197,7 +232,7 @@ step3:
 	VADDPS        X20, X8, X8
 	VPERMILPS     $0x01, X8, X20
 	VADDPS        X20, X8, X8
-	VMOVSS        X8, 8(SI)
+	VMOVSS        X8, 8(AX)
 	VEXTRACTF64X4 $0x01, Z12, Y20
 	VADDPS        Y20, Y12, Y12
 	VEXTRACTF32X4 $0x01, Y12, X20
@@ -206,8 +241,8 @@ step3:
 	VADDPS        X20, X12, X12
 	VPERMILPS     $0x01, X12, X20
 	VADDPS        X20, X12, X12
-	VMOVSS        X12, 12(SI)
-	ADDQ          CX, SI
+	VMOVSS        X12, 12(AX)
+	ADDQ          40(DI), AX
 	VEXTRACTF64X4 $0x01, Z1, Y20
 	VADDPS        Y20, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X20
@@ -216,7 +251,7 @@ step3:
 	VADDPS        X20, X1, X1
 	VPERMILPS     $0x01, X1, X20
 	VADDPS        X20, X1, X1
-	VMOVSS        X1, (SI)
+	VMOVSS        X1, (AX)
 	VEXTRACTF64X4 $0x01, Z5, Y20
 	VADDPS        Y20, Y5, Y5
 	VEXTRACTF32X4 $0x01, Y5, X20
@@ -225,7 +260,7 @@ step3:
 	VADDPS        X20, X5, X5
 	VPERMILPS     $0x01, X5, X20
 	VADDPS        X20, X5, X5
-	VMOVSS        X5, 4(SI)
+	VMOVSS        X5, 4(AX)
 	VEXTRACTF64X4 $0x01, Z9, Y20
 	VADDPS        Y20, Y9, Y9
 	VEXTRACTF32X4 $0x01, Y9, X20
@@ -234,7 +269,7 @@ step3:
 	VADDPS        X20, X9, X9
 	VPERMILPS     $0x01, X9, X20
 	VADDPS        X20, X9, X9
-	VMOVSS        X9, 8(SI)
+	VMOVSS        X9, 8(AX)
 	VEXTRACTF64X4 $0x01, Z13, Y20
 	VADDPS        Y20, Y13, Y13
 	VEXTRACTF32X4 $0x01, Y13, X20
@@ -243,8 +278,8 @@ step3:
 	VADDPS        X20, X13, X13
 	VPERMILPS     $0x01, X13, X20
 	VADDPS        X20, X13, X13
-	VMOVSS        X13, 12(SI)
-	ADDQ          CX, SI
+	VMOVSS        X13, 12(AX)
+	ADDQ          40(DI), AX
 	VEXTRACTF64X4 $0x01, Z2, Y20
 	VADDPS        Y20, Y2, Y2
 	VEXTRACTF32X4 $0x01, Y2, X20
@@ -253,7 +288,7 @@ step3:
 	VADDPS        X20, X2, X2
 	VPERMILPS     $0x01, X2, X20
 	VADDPS        X20, X2, X2
-	VMOVSS        X2, (SI)
+	VMOVSS        X2, (AX)
 	VEXTRACTF64X4 $0x01, Z6, Y20
 	VADDPS        Y20, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X20
@@ -262,7 +297,7 @@ step3:
 	VADDPS        X20, X6, X6
 	VPERMILPS     $0x01, X6, X20
 	VADDPS        X20, X6, X6
-	VMOVSS        X6, 4(SI)
+	VMOVSS        X6, 4(AX)
 	VEXTRACTF64X4 $0x01, Z10, Y20
 	VADDPS        Y20, Y10, Y10
 	VEXTRACTF32X4 $0x01, Y10, X20
@@ -271,7 +306,7 @@ step3:
 	VADDPS        X20, X10, X10
 	VPERMILPS     $0x01, X10, X20
 	VADDPS        X20, X10, X10
-	VMOVSS        X10, 8(SI)
+	VMOVSS        X10, 8(AX)
 	VEXTRACTF64X4 $0x01, Z14, Y20
 	VADDPS        Y20, Y14, Y14
 	VEXTRACTF32X4 $0x01, Y14, X20
@@ -280,8 +315,8 @@ step3:
 	VADDPS        X20, X14, X14
 	VPERMILPS     $0x01, X14, X20
 	VADDPS        X20, X14, X14
-	VMOVSS        X14, 12(SI)
-	ADDQ          CX, SI
+	VMOVSS        X14, 12(AX)
+	ADDQ          40(DI), AX
 	VEXTRACTF64X4 $0x01, Z3, Y20
 	VADDPS        Y20, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X20
@@ -290,7 +325,7 @@ step3:
 	VADDPS        X20, X3, X3
 	VPERMILPS     $0x01, X3, X20
 	VADDPS        X20, X3, X3
-	VMOVSS        X3, (SI)
+	VMOVSS        X3, (AX)
 	VEXTRACTF64X4 $0x01, Z7, Y20
 	VADDPS        Y20, Y7, Y7
 	VEXTRACTF32X4 $0x01, Y7, X20
@@ -299,7 +334,7 @@ step3:
 	VADDPS        X20, X7, X7
 	VPERMILPS     $0x01, X7, X20
 	VADDPS        X20, X7, X7
-	VMOVSS        X7, 4(SI)
+	VMOVSS        X7, 4(AX)
 	VEXTRACTF64X4 $0x01, Z11, Y20
 	VADDPS        Y20, Y11, Y11
 	VEXTRACTF32X4 $0x01, Y11, X20
@@ -308,7 +343,7 @@ step3:
 	VADDPS        X20, X11, X11
 	VPERMILPS     $0x01, X11, X20
 	VADDPS        X20, X11, X11
-	VMOVSS        X11, 8(SI)
+	VMOVSS        X11, 8(AX)
 	VEXTRACTF64X4 $0x01, Z15, Y20
 	VADDPS        Y20, Y15, Y15
 	VEXTRACTF32X4 $0x01, Y15, X20
@@ -317,6 +352,18 @@ step3:
 	VADDPS        X20, X15, X15
 	VPERMILPS     $0x01, X15, X20
 	VADDPS        X20, X15, X15
-	VMOVSS        X15, 12(SI)
+	VMOVSS        X15, 12(AX)
+	ADDQ          $0x10, R15
+	MOVQ          24(DI), CX
+	MOVQ          R10, SI
+	ADDQ          CX, SI
+	MOVQ          SI, R8
+	ADDQ          CX, R8
+	MOVQ          R8, R9
+	ADDQ          CX, R9
+	MOVQ          R9, R10
+	ADDQ          CX, R10
+	DECQ          56(DI)
+	JNZ           group5
 	VZEROUPPER
 	RET

@@ -143,6 +143,7 @@ type PlainArgs struct {
 	XStride int            // bytes from one token's activations to the next
 	YStride int            // bytes from one token's sums to the next
 	Steps   int            // of PlainStep elements, at least one
+	Groups  int            // of as many rows as the kernel takes, one after the other; used up
 }
 
 // PlainStep is the number of elements that plain kernels take at a time; the sum of the others is added to theirs.

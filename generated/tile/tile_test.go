@@ -422,7 +422,7 @@ func TestPlain(t *testing.T) {
 		}
 		info, _ := format.ByName(e.Format)
 		k, _ := cpu.For(info.Type)
-		first := map[[4]int]uint32{} // by steps, row and token, whatever the variant
+		first := map[[3]int]uint32{} // by steps, row and token, whatever the variant
 		for i := range e.Steps {
 			v := e.Steps[len(e.Steps)-1-i].Variant
 			if needs(t, v) == cpufeature.Portable {
@@ -450,33 +450,30 @@ func TestPlain(t *testing.T) {
 						}
 						k.Quantize(w[i*wStride:][:cols*info.BlockBytes], values)
 					}
-					for r0 := 0; r0+v.RowTile <= most; r0 += v.RowTile {
-						for t0 := 0; t0+v.TokenTile <= most; t0 += v.TokenTile {
-							y := aligned(4 * most * v.TokenTile)
-							a := tile.PlainArgs{W: unsafe.Pointer(&w[r0*wStride]), X: unsafe.Pointer(&x[t0*xStride]), Y: unsafe.Pointer(&y[0]),
-								WStride: wStride, XStride: xStride, YStride: 4 * most, Steps: steps}
-							run(&a)
-							if !whole(y) {
-								t.Fatal("the kernel writes past its memory")
+					for t0 := 0; t0+v.TokenTile <= most; t0 += v.TokenTile {
+						y := aligned(4 * most * v.TokenTile)
+						a := tile.PlainArgs{W: unsafe.Pointer(&w[0]), X: unsafe.Pointer(&x[t0*xStride]), Y: unsafe.Pointer(&y[0]),
+							WStride: wStride, XStride: xStride, YStride: 4 * most, Steps: steps, Groups: most / v.RowTile}
+						run(&a)
+						if !whole(y) || !whole(w) || !whole(x) {
+							t.Fatal("the kernel writes past its memory")
+						}
+						for i := range v.TokenTile {
+							xs := make([]float32, cols)
+							for n := range xs {
+								xs[n] = math.Float32frombits(binary.LittleEndian.Uint32(x[(t0+i)*xStride+4*n:]))
 							}
-							for i := range v.TokenTile {
-								for j := range v.RowTile {
-									got := math.Float32frombits(binary.LittleEndian.Uint32(y[4*(i*most+j):]))
-									xs := make([]float32, cols)
-									for n := range xs {
-										xs[n] = math.Float32frombits(binary.LittleEndian.Uint32(x[(t0+i)*xStride+4*n:]))
-									}
-									row := w[(r0+j)*wStride:][:cols*info.BlockBytes]
-									want := k.DotF32(row, xs)
-									if d := math.Abs(float64(got - want)); !(d <= 1e-5*math.Sqrt(float64(cols))) {
-										t.Fatalf("%d columns, row %d, token %d: %g, want %g", cols, r0+j, t0+i, got, want)
-									}
-									key := [4]int{steps, r0 + j, t0 + i}
-									if bits, known := first[key]; known && bits != math.Float32bits(got) {
-										t.Fatalf("%d columns, row %d, token %d: %g, other variants have %g", cols, r0+j, t0+i, got, math.Float32frombits(bits))
-									}
-									first[key] = math.Float32bits(got)
+							for row := range most {
+								got := math.Float32frombits(binary.LittleEndian.Uint32(y[4*(i*most+row):]))
+								want := k.DotF32(w[row*wStride:][:cols*info.BlockBytes], xs)
+								if d := math.Abs(float64(got - want)); !(d <= 1e-5*math.Sqrt(float64(cols))) {
+									t.Fatalf("%d columns, row %d, token %d: %g, want %g", cols, row, t0+i, got, want)
 								}
+								key := [3]int{steps, row, t0 + i}
+								if bits, known := first[key]; known && bits != math.Float32bits(got) {
+									t.Fatalf("%d columns, row %d, token %d: %g, other variants have %g", cols, row, t0+i, got, math.Float32frombits(bits))
+								}
+								first[key] = math.Float32bits(got)
 							}
 						}
 					}

@@ -59,7 +59,7 @@ func (k *plainKernel) sum(row, token, part int) vec {
 	return vec((row*k.tokens+token)*k.parts() + part)
 }
 
-var plainArgs = struct{ w, x, y, wStride, xStride, yStride, steps int }{0, 8, 16, 24, 32, 40, 48}
+var plainArgs = struct{ w, x, y, wStride, xStride, yStride, steps, groups int }{0, 8, 16, 24, 32, 40, 48, 56}
 
 func (k *plainKernel) write(name string) {
 	k.fn = ir.NewFunction(name)
@@ -80,14 +80,29 @@ func (k *plainKernel) write(name string) {
 	k.op("MOVQ", operand.NewParamAddr("a", 0), rArgs)
 	rows := []reg.Register{reg.RSI, reg.R8, reg.R9, reg.R10}[:k.rows]
 	tokens := []reg.Register{reg.R11, reg.R12, reg.R13, reg.R14}[:k.tokens]
+	ahead, y := reg.RBX, reg.R15 // in a register: the arguments' pointers stay in the memory that they were given for
 	k.pointers(rows, plainArgs.w, plainArgs.wStride)
 	k.pointers(tokens, plainArgs.x, plainArgs.xStride)
+	k.op("MOVQ", mem(rArgs, plainArgs.y), y)
+	groups := k.loop("group")
+	if k.streams() {
+		// The rows of the next group, which follow.
+		k.op("MOVQ", rows[k.rows-1], ahead)
+		k.op("ADDQ", mem(rArgs, plainArgs.wStride), ahead)
+	}
 	k.op("MOVQ", mem(rArgs, plainArgs.steps), reg.RCX)
 	k.op("XORL", reg.EAX, reg.EAX) // element
 	for i := range sums {
 		k.zero(vec(i))
 	}
 	loop := k.loop("step")
+	if k.streams() {
+		share := sumLanes * k.elemBytes() * k.rows
+		for at := 0; at < share; at += cacheLine {
+			k.op("PREFETCHT0", mem(ahead, at))
+		}
+		k.op("ADDQ", share, ahead)
+	}
 	for p := range k.parts() {
 		for r, ptr := range rows {
 			at := indexed(ptr, reg.RAX, k.elemBytes(), p*k.lanes()*k.elemBytes())
@@ -119,20 +134,35 @@ func (k *plainKernel) write(name string) {
 	k.op("ADDQ", sumLanes, reg.RAX)
 	k.op("DECQ", reg.RCX)
 	k.op("JNZ", loop)
-	k.op("MOVQ", mem(rArgs, plainArgs.y), reg.RSI)
-	k.op("MOVQ", mem(rArgs, plainArgs.yStride), reg.RCX)
+	k.op("MOVQ", y, reg.RAX)
 	for t := range k.tokens {
 		for r := range k.rows {
 			k.fold(r, t, x)
-			k.op("VMOVSS", xmm(k.sum(r, t, 0)), mem(reg.RSI, 4*r))
+			k.op("VMOVSS", xmm(k.sum(r, t, 0)), mem(reg.RAX, 4*r))
 		}
 		if t < k.tokens-1 {
-			k.op("ADDQ", reg.RCX, reg.RSI)
+			k.op("ADDQ", mem(rArgs, plainArgs.yStride), reg.RAX)
 		}
 	}
+	k.op("ADDQ", 4*k.rows, y)
+	// The next rows.
+	k.op("MOVQ", mem(rArgs, plainArgs.wStride), reg.RCX)
+	for i := range rows {
+		if i == 0 {
+			k.op("MOVQ", rows[k.rows-1], rows[0])
+		} else {
+			k.op("MOVQ", rows[i-1], rows[i])
+		}
+		k.op("ADDQ", reg.RCX, rows[i])
+	}
+	k.op("DECQ", mem(rArgs, plainArgs.groups))
+	k.op("JNZ", groups)
 	k.op("VZEROUPPER")
 	k.op("RET")
 }
+
+// streams reports whether the weights come out of memory: for one token they are read once.
+func (k *plainKernel) streams() bool { return k.tokens == 1 }
 
 func (k *plainKernel) elemBytes() int {
 	if k.as == model.F32 {
@@ -186,6 +216,7 @@ type PlainArgs struct {
 	XStride int            // bytes from one token's activations to the next
 	YStride int            // bytes from one token's sums to the next
 	Steps   int            // of PlainStep elements, at least one
+	Groups  int            // of as many rows as the kernel takes, one after the other; used up
 }
 
 // PlainStep is the number of elements that plain kernels take at a time; the sum of the others is added to theirs.

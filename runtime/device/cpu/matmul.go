@@ -124,8 +124,7 @@ type tileWork struct {
 	sums    []byte    // of the tokens of a panel and the rows of a tile, where not all rows are of the matrix
 	zeros   []float32 // the bias of a tile where there is none
 
-	plain    tile.PlainArgs
-	products [plainMost][plainMost]float32 // of a plain kernel, by token and row
+	plain tile.PlainArgs
 }
 
 // mostTokens is at least the tokens of any panel.
@@ -264,43 +263,57 @@ func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
 
 // runPlain computes rows lo to hi-1 of a part whose numbers lie in w, rowBytes from row to row, as kernels read them.
 func (st *matmulStep) runPlain(p *matPart, worker int, kernels []plainKernel, w []byte, rowBytes, lo, hi int) {
-	work := &st.s.tileWork[worker]
+	a := &st.s.tileWork[worker].plain
 	whole := st.inWidth / tile.PlainStep * tile.PlainStep
-	rest := (st.inWidth - whole) * rowBytes / st.inWidth // bytes of a row that kernels leave over
-	work.plain = tile.PlainArgs{WStride: rowBytes, XStride: 4 * st.inWidth, Y: unsafe.Pointer(&work.products), YStride: 4 * plainMost, Steps: whole / tile.PlainStep}
+	run := func(k *plainKernel, w []byte, t, lo, hi int) {
+		*a = tile.PlainArgs{W: unsafe.Pointer(&w[0]), WStride: rowBytes, X: unsafe.Pointer(&st.s.row(st.in, t)[0]), XStride: 4 * st.inWidth,
+			Y: unsafe.Pointer(&st.s.row(p.out, t)[lo]), YStride: 4 * p.width, Steps: whole / tile.PlainStep, Groups: (hi - lo) / k.rows}
+		k.run(a)
+	}
+	single := &kernels[len(kernels)-1]
 	for t := 0; t < st.tokens; {
 		k := 0
 		for kernels[k].tokens > st.tokens-t {
 			k++
 		}
-		tokens := kernels[k].tokens
-		for r := lo; r < hi; {
-			// The last rows one by one, with each of the tokens.
-			kernel, each := &kernels[k], tokens
-			if r+kernel.rows > hi {
-				kernel, each = &kernels[len(kernels)-1], 1
+		kernel := &kernels[k]
+		last := lo + (hi-lo)/kernel.rows*kernel.rows
+		for i := range kernel.tokens {
+			if whole == 0 {
+				clear(st.s.row(p.out, t+i)[lo:hi])
 			}
-			for first := t; first < t+tokens; first += each {
-				work.plain.W, work.plain.X = unsafe.Pointer(&w[(r-lo)*rowBytes]), unsafe.Pointer(&st.s.row(st.in, first)[0])
-				if whole > 0 {
-					kernel.run(&work.plain)
-				} else {
-					work.products = [plainMost][plainMost]float32{}
-				}
-				for j := range each {
-					for i := range kernel.rows {
-						y := work.products[j][i]
-						if rest > 0 {
-							row := w[(r+i-lo)*rowBytes:][:rowBytes]
-							y += st.rest(p, row[rowBytes-rest:], st.s.row(st.in, first+j)[whole:])
-						}
-						st.put(p, r+i, first+j, y)
-					}
-				}
-			}
-			r += kernel.rows
 		}
-		t += tokens
+		if whole > 0 && last > lo {
+			run(kernel, w, t, lo, last)
+		}
+		if whole > 0 && last < hi {
+			for i := range kernel.tokens {
+				run(single, w[(last-lo)*rowBytes:], t+i, last, hi)
+			}
+		}
+		for range kernel.tokens {
+			st.finishPlain(p, t, w, rowBytes, lo, hi, whole)
+			t++
+		}
+	}
+}
+
+// finishPlain adds what plain kernels leave over to the sums of a token: the products of the last few elements, and the bias.
+func (st *matmulStep) finishPlain(p *matPart, t int, w []byte, rowBytes, lo, hi, whole int) {
+	y := st.s.row(p.out, t)[lo:hi]
+	if whole < st.inWidth {
+		from := whole * rowBytes / st.inWidth
+		for i := range y {
+			y[i] += st.rest(p, w[i*rowBytes+from:(i+1)*rowBytes], st.s.row(st.in, t)[whole:])
+		}
+	}
+	if p.bias != nil {
+		for i, b := range p.bias[lo:hi] {
+			y[i] += b
+		}
+	}
+	if !st.s.vec.Finite(y) {
+		st.s.blame(p.out, t, y, lo)
 	}
 }
 
@@ -309,9 +322,6 @@ type plainKernel struct {
 	rows, tokens int
 	run          func(*tile.PlainArgs)
 }
-
-// plainMost is at least the rows and the tokens of any plain kernel.
-const plainMost = 4
 
 // rest is the product of the last few elements of a row. w is plain numbers: the part's own, or f32.
 func (st *matmulStep) rest(p *matPart, w []byte, x []float32) (sum float32) {
