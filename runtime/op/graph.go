@@ -18,7 +18,7 @@ type Graph struct {
 	Logits  Value
 	Notes   []string // what the file declares that has no effect here, a sentence each
 	// Release, if not nil, takes back bytes of weights that a device has no need of for now, because it keeps a copy. They
-	// stay readable: the memory goes to whoever needs it, and comes back from the file.
+	// stay readable: the memory goes to whoever needs it, and comes back from the file. Several goroutines may call it.
 	Release func(data []byte)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/minfer/minfer/generated/format"
@@ -136,11 +137,11 @@ func TestReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	released := 0
-	g.Release = func(data []byte) { released += len(data) }
+	var released atomic.Int64
+	g.Release = func(data []byte) { released.Add(int64(len(data))) }
 	for _, threads := range []int{1, 3} {
 		var seen []int64
-		released = 0
+		released.Store(0)
 		model, err := Device{}.Load(context.Background(), g, device.LoadOptions{Threads: threads, Progress: func(done, total int64) {
 			if total != g.WeightBytes() {
 				t.Errorf("total %d, want %d", total, g.WeightBytes())
@@ -154,7 +155,7 @@ func TestReady(t *testing.T) {
 		if len(seen) == 0 || !slices.IsSorted(seen) || seen[len(seen)-1] != g.WeightBytes() {
 			t.Errorf("%d threads: progress %v of %d", threads, seen, g.WeightBytes())
 		}
-		if level, err := cpufeature.Active(); err == nil && level != cpufeature.Portable && released == 0 {
+		if level, err := cpufeature.Active(); err == nil && level != cpufeature.Portable && released.Load() == 0 {
 			t.Error("nothing of the file is let go")
 		}
 	}

@@ -67,6 +67,10 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 	if total == 0 {
 		return nil
 	}
+	if have, known := availableBytes(); known && total > smallSession && uint64(total) > have {
+		return fmt.Errorf("laying out the weights takes %s, but %s of memory is available; %s=0 reads them from the file, more slowly",
+			size(uint64(total)), size(have), gate.CPUSwitches[0].Name)
+	}
 	arena, err := allocate(total)
 	if err != nil {
 		return fmt.Errorf("laying out the weights takes %s: %w; %s=0 does without, more slowly", size(uint64(total)), err, gate.CPUSwitches[0].Name)
@@ -104,10 +108,10 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 				if m.graph.Release != nil {
 					m.graph.Release(read)
 				}
-				n := done.Add(int64(len(read)))
+				done.Add(int64(len(read)))
 				if progress != nil {
 					mu.Lock()
-					progress(max(n, done.Load()))
+					progress(done.Load())
 					mu.Unlock()
 				}
 			}
