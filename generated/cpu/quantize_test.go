@@ -221,6 +221,9 @@ func TestQuantizeAgainstLlamaCpp(t *testing.T) {
 		}
 	}
 	for _, s := range suites {
+		if _, err := os.Stat("../../../shared/golden/dequant/" + s.name + ".bin"); err != nil {
+			continue // a format that llama.cpp does not have
+		}
 		if f, ok := format.ByName(s.name); ok && s.exact && tallies[f.Type] == nil && os.Getenv("CI") != "" {
 			t.Errorf("%s: no golden model holds it", s.name)
 		}

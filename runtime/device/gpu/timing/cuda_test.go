@@ -26,7 +26,7 @@ func TestRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := strings.Split(os.Getenv("MINFER_TIME"), ",")
-	for _, c := range timing.Shapes() {
+	for _, c := range append(timing.Shapes(), timing.Crossover()...) {
 		chosen := true
 		for _, w := range words {
 			chosen = chosen && strings.Contains(fmt.Sprint(c), w)

@@ -86,6 +86,21 @@ func Shapes() (cases []Case) {
 	return cases
 }
 
+// Crossover lists sizes on either side of where one family of products may overtake another: those with f32 activations, and
+// those with 8-bit ones, whose quantizer is a launch of its own.
+func Crossover() (cases []Case) {
+	for _, f := range []string{"q4_K", "q6_K"} {
+		for _, cols := range []int64{1024, 3584, 5120, 18944} {
+			for _, rows := range []int64{256, 512, 1024, 2048, 4096, 8192, 32768} {
+				for _, family := range []string{"matvec-f32", "matvec-q8", "matvec-ring-q8"} {
+					cases = append(cases, Case{Name: "crossover", Family: family, Format: f, Rows: rows, Cols: cols})
+				}
+			}
+		}
+	}
+	return cases
+}
+
 // layouts are tried in this order: the first that some variant reads is timed.
 var layouts = []kernel.Layout{"lanes", "planes", "padded", "file"}
 
