@@ -210,7 +210,15 @@ func holds(s *model.Segment, a layout.Affine, n int) bool {
 }
 
 func (t *builder) scale(s *model.Segment, c *model.Code) (any, error) {
+	for _, p := range c.Planes {
+		if p.Field == nil {
+			return nil, fmt.Errorf("%s of the scale reads %s", c.Name, p.Code.Name)
+		}
+	}
 	if constant(s, c) {
+		if c.As == model.Levels || c.Then != nil || c.Bits > 32 {
+			return nil, fmt.Errorf("%s of the scale reads as %s of %d bits", c.Name, c.As, c.Bits)
+		}
 		n := &model.TileNumber{Code: c, As: model.F32}
 		switch {
 		case c.As == model.F16 && c.Mul == 1 && c.Add == 0:
@@ -223,11 +231,6 @@ func (t *builder) scale(s *model.Segment, c *model.Code) (any, error) {
 	}
 	if c.As != model.Unsigned && (c.As != model.Signed || c.Bits != 8) || c.Then != nil || c.Bits > 8 {
 		return nil, fmt.Errorf("%s changes within a block and reads as %s of %d bits", c.Name, c.As, c.Bits)
-	}
-	for _, p := range c.Planes {
-		if p.Field == nil {
-			return nil, fmt.Errorf("%s changes within a block and reads %s", c.Name, p.Code.Name)
-		}
 	}
 	g := &model.TileGroup{Code: c, Elems: min(t.UnitElems, group(s, c, s.Elems()))}
 	if g.Elems*2 < t.UnitElems {

@@ -13,6 +13,8 @@ package tile
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/minfer/minfer/runtime/numeric"
 )
 
 // wordsMXFP4 is the word of each weight.
@@ -26,6 +28,6 @@ func packMXFP4(dst []byte, row int, src []byte, w []int8, weights func([]int8, [
 			w[i] = wordsMXFP4[uint8(x)]
 		}
 		putPlane(y[64+4*row:], w, 4, 0)
-		binary.LittleEndian.PutUint16(y[0+2*row:], uint16(math.Float32bits(float32(math.Ldexp(0.5, int(uint32(b[0]))-127)))>>16))
+		binary.LittleEndian.PutUint16(y[0+2*row:], uint16(math.Float32bits(float32(0.5*numeric.E8M0(uint8(uint32(b[0])))))>>16))
 	}
 }

@@ -47,13 +47,16 @@ func packSource(t *model.Tile) string {
 	for _, n := range t.Numbers {
 		raw := rawWord(n.Code, seg.Shape.Digits(0))
 		at := fmt.Sprintf("y[%d+%d*row:]", n.Field.AtBytes, n.Field.Type.Bits/8)
+		plain := n.Code.Mul == 1 && n.Code.Add == 0 && n.Code.As == n.As
 		switch {
-		case n.As == model.F16 || n.As == model.BF16 && n.Code.As == model.BF16:
-			printf("binary.LittleEndian.PutUint16(%s, uint16(%s))\n", at, raw)
-		case n.As == model.BF16:
-			printf("binary.LittleEndian.PutUint16(%s, uint16(math.Float32bits(float32(math.Ldexp(%g, int(%s)-127)))>>16))\n", at, n.Code.Mul, raw)
-		default:
+		case plain && n.As == model.F32:
 			printf("binary.LittleEndian.PutUint32(%s, %s)\n", at, raw)
+		case plain:
+			printf("binary.LittleEndian.PutUint16(%s, uint16(%s))\n", at, raw)
+		case n.As == model.BF16: // exact: a power of two
+			printf("binary.LittleEndian.PutUint16(%s, uint16(math.Float32bits(%s)>>16))\n", at, number(n.Code, raw))
+		default:
+			printf("binary.LittleEndian.PutUint32(%s, math.Float32bits(%s))\n", at, number(n.Code, raw))
 		}
 	}
 	// Groups: a variable for each instance, then the items that hold them.
@@ -107,6 +110,9 @@ func packSource(t *model.Tile) string {
 	if strings.Contains(text, "math.") {
 		b.WriteString("\"math\"\n")
 	}
+	if strings.Contains(text, "numeric.") {
+		b.WriteString("\n\"github.com/minfer/minfer/runtime/numeric\"\n")
+	}
 	b.WriteString(")\n\n")
 	b.WriteString(text)
 	return b.String()
@@ -119,6 +125,34 @@ func seenBefore(levels []int, w int) bool {
 		}
 	}
 	return false
+}
+
+// number is the expression of the number that a word reads as, a float32.
+func number(c *model.Code, word string) string {
+	x := ""
+	switch c.As {
+	case model.F16:
+		x = "float64(numeric.F16(uint16(" + word + ")))"
+	case model.BF16:
+		x = "float64(numeric.BF16(uint16(" + word + ")))"
+	case model.F32:
+		x = "float64(math.Float32frombits(" + word + "))"
+	case model.E8M0:
+		x = "numeric.E8M0(uint8(" + word + "))"
+	case model.UE4M3:
+		x = "float64(numeric.UE4M3(uint8(" + word + ")))"
+	case model.Signed:
+		x = fmt.Sprintf("float64(int32((%s)<<%d)>>%[2]d)", word, 32-c.Bits)
+	default:
+		x = "float64(" + word + ")"
+	}
+	if c.Mul != 1 {
+		x = fmt.Sprintf("%v*%s", c.Mul, x)
+	}
+	if c.Add != 0 {
+		x = fmt.Sprintf("%s + %v", x, c.Add)
+	}
+	return "float32(" + x + ")"
 }
 
 // rawWord is the expression of a code's word, a uint32, at an element of the source's block b.
