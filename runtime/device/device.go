@@ -3,9 +3,10 @@
 //
 // The contract that every device keeps, and that the tests of one device put to all:
 //   - the logits of a token depend on the tokens before it alone: not on how Forward was called on them, on other
-//     sessions or on the number of threads; on one device they are the same bit for bit;
+//     sessions or on the number of threads; on the CPU they are the same bit for bit, on a GPU, where other kernels
+//     compute one token than many, within the tolerance of the numeric class;
 //   - a Forward that fails, or is cancelled, leaves the session as it was;
-//   - a number that is not finite ends in a *NonFiniteError that names the operation, never in text.
+//   - a number that is not finite ends in a *NonFiniteError, never in text; on the CPU it names the operation.
 package device
 
 import (

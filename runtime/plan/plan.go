@@ -80,6 +80,13 @@ type Skip struct {
 	Reason  string
 }
 
+// WidthError says that a layer's heads have keys and values of unlike widths, which no attention kernel takes.
+type WidthError struct{ Layer, KeyElems, ValueElems int }
+
+func (e *WidthError) Error() string {
+	return fmt.Sprintf("layer %d: keys of %d elements and values of %d; the attention kernels need both alike", e.Layer, e.KeyElems, e.ValueElems)
+}
+
 // Placed is a weight and how it lies in device memory. Vectors are f32 whatever the file has.
 type Placed struct {
 	Weight    *op.Weight
@@ -122,7 +129,7 @@ func New(g *op.Graph, t Target, o Options) (*Plan, error) {
 		if a, ok := x.(op.Attend); ok {
 			kvHeads = a.KVHeads
 			if a.KeyDim != a.ValueDim {
-				return nil, fmt.Errorf("layer %d: keys of %d elements and values of %d; the attention kernels need both alike", a.Layer, a.KeyDim, a.ValueDim)
+				return nil, &WidthError{a.Layer, a.KeyDim, a.ValueDim}
 			}
 		}
 		if r, ok := x.(op.RoPE); ok {

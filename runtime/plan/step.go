@@ -138,7 +138,7 @@ func (s *step) add(x op.Op) error {
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("add", "", ""), "add", kernel.Query{Cols: int64(n)}, nil,
 			map[string]Arg{"a": value(x.A), "b": value(x.B), "out": value(x.Out), "cols": integer(n)})
 	case op.Select:
-		if s.tokens == 1 && s.wanted == 1 { // the only row
+		if s.tokens == 1 && s.wanted == 1 && x.Out != s.Graph.Logits { // the only row, which its readers find where it is
 			in := x.In
 			if from, ok := s.selected[in]; ok {
 				in = from

@@ -32,7 +32,7 @@ func TestDevice(t *testing.T) {
 		}
 		t.Run(l.String(), func(t *testing.T) {
 			t.Setenv(cpufeature.Switch, l.String())
-			devicetest.Run(t, Device{})
+			devicetest.Run(t, Device{}, devicetest.CPU)
 		})
 	}
 }

@@ -109,7 +109,7 @@ func first(t testing.TB) device.Device {
 	return d
 }
 
-func TestDevice(t *testing.T) { devicetest.Run(t, first(t)) }
+func TestDevice(t *testing.T) { devicetest.Run(t, first(t), devicetest.Promises{}) }
 
 func TestGoldenModels(t *testing.T) {
 	needGPU(t)

@@ -70,6 +70,9 @@ func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_
 	if err != nil {
 		return nil, err
 	}
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("%s: %d threads, allowed are 0 and more", d.name, o.Threads)
+	}
 	driver, err := d.open()
 	if err != nil {
 		return nil, err

@@ -95,9 +95,9 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 	return s, nil
 }
 
-// alloc allocates until the first error.
+// alloc allocates until the first error; nothing, where a graph has no use for it.
 func (s *session) alloc(err *error, bytes int64) Pointer {
-	if *err != nil {
+	if *err != nil || bytes == 0 {
 		return 0
 	}
 	var p Pointer
