@@ -137,6 +137,13 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 		}
 	}
 	fmt.Fprintf(w, " on %s (class %s)\n", where, fam.Class)
+	for _, x := range fam.CrossoversFor(f) {
+		does := "does not come"
+		if x.Holds(shape.Arch, shape.Dims[model.Rows], shape.Dims[model.Cols]) {
+			does = "comes"
+		}
+		fmt.Fprintf(w, "  with --precision auto it %s before class %s here, measured for %s: %s\n", does, x.Class, x.Where(), x.Why)
+	}
 	for _, l := range weightLayouts(fam, f) {
 		shape.Weights = l
 		fmt.Fprintf(w, "  weights %s\n", l)

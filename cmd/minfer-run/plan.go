@@ -26,10 +26,12 @@ type target struct {
 	plan.Target
 }
 
-// targets by --arch. SharedBytes are those of specs/devices, the other numbers those of the data sheets.
+// targets by --arch. SharedBytes are those of specs/devices (of GB10: the CUDA C++ Programming Guide, 12.x), the other numbers those of
+// the data sheets.
 var targets = map[int]target{
-	80: {"A100", plan.Target{Arch: 80, SharedBytes: 166912, SMs: 108}},
-	90: {"H200", plan.Target{Arch: 90, SharedBytes: 232448, SMs: 132}},
+	80:  {"A100", plan.Target{Arch: 80, SharedBytes: 166912, SMs: 108}},
+	90:  {"H200", plan.Target{Arch: 90, SharedBytes: 232448, SMs: 132}},
+	121: {"GB10", plan.Target{Arch: 121, SharedBytes: 101376, SMs: 48}},
 }
 
 // gpuFlags choose what is planned for; audit and plan have them.
@@ -44,15 +46,15 @@ type gpuFlags struct {
 func (g *gpuFlags) add(f *flagSet) {
 	g.model.addPath(f)
 	g.arch, g.precision, g.kvType = 90, string(device.Q8), "f16"
-	f.add("--arch", "N", "architecture of the GPU: 80 (A100) or 90 (H200)", &value{text: "90", parse: func(s string) error {
+	f.add("--arch", "N", "architecture of the GPU: 80 (A100), 90 (H200) or 121 (GB10)", &value{text: "90", parse: func(s string) error {
 		n, err := strconv.Atoi(strings.TrimPrefix(s, "sm_"))
 		if _, ok := targets[n]; err != nil || !ok {
-			return rangeError{s, "80, 90"}
+			return rangeError{s, "80, 90, 121"}
 		}
 		g.arch = n
 		return nil
 	}})
-	f.choice(&g.precision, []string{string(device.Q8), string(device.F32)}, "--precision", "CLASS", "activations in products with quantized weights: q8, f32")
+	f.choice(&g.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8, f32, or auto (as measured, matrix by matrix)")
 	f.choice(&g.kvType, []string{"f16", "f32"}, "-ctk, --cache-type-k", "TYPE", "numbers in the cache: f16, f32")
 	f.yes(&g.json, "--json", "JSON")
 }

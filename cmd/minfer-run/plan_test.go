@@ -96,7 +96,6 @@ func TestTargets(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	seen := 0
 	for _, name := range files {
 		data, err := fs.ReadFile(specs.FS, name)
 		if err != nil {
@@ -114,12 +113,8 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: no target for architecture %d", name, spec.Arch)
 			continue
 		}
-		seen++
 		if x.SharedBytes != spec.SharedBytes || x.Arch != spec.Arch {
 			t.Errorf("%s: %+v, want %+v", name, x, spec)
 		}
-	}
-	if seen != len(targets) {
-		t.Errorf("%d targets, %d specs", len(targets), seen)
 	}
 }

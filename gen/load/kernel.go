@@ -166,6 +166,9 @@ func (b *kernelLoader) load() {
 	for _, e := range s.Variants.Entries {
 		b.variant(e, variants)
 	}
+	for _, x := range s.Crossovers {
+		b.crossover(x)
+	}
 }
 
 // pickFormats resolves the list of formats.
@@ -417,12 +420,34 @@ func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
 	if (s.Above.Set() || s.UpTo.Set()) != s.Dim.Set() {
 		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
 	}
-	for _, t := range s.Formats {
-		if !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Name == t.Value }) {
-			b.diags.Addf(t.At, "routes: %s is no format of the family", t.Value)
-		}
-		r.Formats = append(r.Formats, t.Value)
-	}
-	r.Why = strings.Join([]string{s.Figure.Value, s.Device.Value, s.Date.Value, s.Command.Value}, "; ")
+	r.Formats = b.formatsOf("routes", s.Formats)
+	r.Why = provenance(s.Figure, s.Device, s.Date, s.Command)
 	v.Routes = append(v.Routes, r)
+}
+
+func (b *kernelLoader) crossover(s spec.KernelCrossover) {
+	if !s.Rows.Set() && !s.Cols.Set() && !s.Elems.Set() {
+		b.diags.Addf(s.At, "crossovers: no size is bounded; give rows_above, cols_up_to or elems_up_to")
+	}
+	if s.Class.Value == b.family.Class {
+		b.diags.Addf(s.Class.At, "crossovers: %s is the family's own class; variants of one class are ordered by routes", s.Class.Value)
+	}
+	b.family.Crossovers = append(b.family.Crossovers, model.Crossover{Class: s.Class.Value, Formats: b.formatsOf("crossovers", s.Formats), Arch: s.Arch.Value,
+		RowsAbove: int64(s.Rows.Or(0)), ColsUpTo: int64(s.Cols.Or(0)), ElemsUpTo: int64(s.Elems.Or(0)), Why: provenance(s.Figure, s.Device, s.Date, s.Command)})
+}
+
+// formatsOf is the names of a list, each a format of the family.
+func (b *kernelLoader) formatsOf(key string, list []spec.Text) (names []string) {
+	for _, t := range list {
+		if !slices.ContainsFunc(b.family.Formats, func(f *model.Format) bool { return f.Name == t.Value }) {
+			b.diags.Addf(t.At, "%s: %s is no format of the family", key, t.Value)
+		}
+		names = append(names, t.Value)
+	}
+	return names
+}
+
+// provenance is where a measured preference comes from.
+func provenance(figure, device, date, command spec.Text) string {
+	return strings.Join([]string{figure.Value, device.Value, date.Value, command.Value}, "; ")
 }

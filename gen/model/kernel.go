@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -100,6 +101,8 @@ type Family struct {
 	Over     string // a family of the same op and class that this one comes before
 	Awaits   bool   // the body waits for its predecessor itself: launches may overlap
 	Variants []*Variant
+	// Crossovers say where it comes before families of another class.
+	Crossovers []Crossover
 }
 
 // Cover is the axes that the numbers of MINFER_COVER count, the first of each most significant.
@@ -143,6 +146,47 @@ type Route struct {
 	Above   int64
 	UpTo    int64
 	Why     string // device, date, command, figure
+}
+
+// Crossover is a measured preference of a family over those of another numeric class.
+type Crossover struct {
+	Class   string   // of the others
+	Formats []string // none: every format of the family
+	Arch    int
+	// The sizes that it holds for; 0 is no limit.
+	RowsAbove, ColsUpTo, ElemsUpTo int64
+	Why                            string // device, date, command, figure
+}
+
+// Holds reports whether the family comes first for a matrix.
+func (x *Crossover) Holds(arch int, rows, cols int64) bool {
+	return arch == x.Arch && rows > x.RowsAbove && (x.ColsUpTo == 0 || cols <= x.ColsUpTo) && (x.ElemsUpTo == 0 || rows*cols <= x.ElemsUpTo)
+}
+
+// Where says in words what it holds for.
+func (x *Crossover) Where() string {
+	s := fmt.Sprintf("sm_%d", x.Arch)
+	if x.RowsAbove > 0 {
+		s += fmt.Sprintf(", more than %d rows", x.RowsAbove)
+	}
+	if x.ColsUpTo > 0 {
+		s += fmt.Sprintf(", up to %d columns", x.ColsUpTo)
+	}
+	if x.ElemsUpTo > 0 {
+		s += fmt.Sprintf(", up to %d elements", x.ElemsUpTo)
+	}
+	return s
+}
+
+// CrossoversFor is those that hold for a format.
+func (fam *Family) CrossoversFor(f *Format) []Crossover {
+	var all []Crossover
+	for _, x := range fam.Crossovers {
+		if len(x.Formats) == 0 || f != nil && slices.Contains(x.Formats, f.Name) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // VariantsFor is the variants that a format has: those for it whose layout it has.

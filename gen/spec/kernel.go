@@ -27,6 +27,8 @@ type Kernel struct {
 	Shared   *KernelShared      `yaml:"shared" jsonschema_description:"Shared memory of a block."`
 	Options  Map[Int]           `yaml:"options" jsonschema_description:"Values that the template switches on, unless a variant says otherwise."`
 	Variants Map[KernelVariant] `yaml:"variants" jsonschema:"required" jsonschema_description:"The variants, the reference first. A gate tries them from the last to the first."`
+
+	Crossovers []KernelCrossover `yaml:"crossovers" jsonschema_description:"Where measurements put the family before those of another numeric class, once the user leaves the class to them."`
 }
 
 // KernelArg is one argument.
@@ -124,6 +126,23 @@ type KernelRoute struct {
 	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context,enum=group" jsonschema_description:"The size that decides."`
 	Above   Int    `yaml:"above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Preferred for sizes above this."`
 	UpTo    Int    `yaml:"up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Preferred for sizes up to this."`
+	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
+	Date    Text   `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
+	Command Text   `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
+	Figure  Text   `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+}
+
+// KernelCrossover says for which matrices measurements put a family before those of another numeric class. It is followed where the user
+// leaves the class to the measurements.
+type KernelCrossover struct {
+	At diag.Pos `yaml:"-"`
+
+	Class   Text   `yaml:"class" jsonschema:"required,enum=q8,enum=f32" jsonschema_description:"The numeric class of the families that it comes before."`
+	Formats []Text `yaml:"formats" jsonschema_description:"Formats that it holds for; all when left out."`
+	Arch    Int    `yaml:"arch" jsonschema:"required,minimum=50,maximum=200" jsonschema_description:"Architecture that it holds for."`
+	Rows    Int    `yaml:"rows_above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Matrices of more rows than this; any number when left out."`
+	Cols    Int    `yaml:"cols_up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Matrices of up to so many columns; any number when left out."`
+	Elems   Int    `yaml:"elems_up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Matrices of up to so many elements, rows times columns; any number when left out."`
 	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
 	Date    Text   `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
 	Command Text   `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`

@@ -9,7 +9,7 @@
 //   row = 4*block + 2*warp + slot covers all rows
 //   token = token covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec 54dd8f00ffe363d86abfcc41607b76d6d8a5751c49a8be43d3be9e83117930a1
+// spec d2a5a97b953bda8b2916d139211edb1f13613f1b873510a50c368c780eac1a05
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "mxfp4.cuh"

@@ -171,7 +171,20 @@ func refuseMatvecF32Q6KPaddedRows2(q *kernel.Query) int {
 
 // MatvecF32Q6K is the gate: variants in the order in which they are tried.
 var MatvecF32Q6K = kernel.Entry{
-	Class:  "f32",
+	Class: "f32",
+	Crossovers: []kernel.Crossover{{
+		Class: "q8",
+		When: func(q *kernel.Query) bool {
+			return q.Arch == 90 && q.Rows > 1024 && q.Cols <= 1024
+		},
+		Why: "1.2, 1.5, 1.6 and 2.0 times as quick at 2048, 4096, 8192 and 32768 rows of 1024; level at 1024 rows; behind from 3584 columns on; H200 (sm_90); 2026-11-30; MINFER_TIME=crossover go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing",
+	}, {
+		Class: "q8",
+		When: func(q *kernel.Query) bool {
+			return q.Arch == 121 && q.Rows*q.Cols <= 3999999
+		},
+		Why: "behind there, 33.16 us against 24.32; GB10 (sm_121); 2026-09-07; time of the kernel in a decode step, 14B attn_v of 1024 x 5120",
+	}},
 	Family: "matvec-f32",
 	Format: "q6_K",
 	Op:     "matmul",

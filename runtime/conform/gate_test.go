@@ -2,6 +2,7 @@ package conform
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,41 @@ func entryOf(t testing.TB, family, format string) *kernel.Entry {
 	}
 	t.Fatalf("there is no gate %s/%s", family, format)
 	return nil
+}
+
+// Crossovers, on both sides of each of their bounds.
+func TestCrossovers(t *testing.T) {
+	for _, c := range []struct {
+		format     string
+		arch       int
+		rows, cols int64
+		want       bool
+	}{
+		{"q4_K", 90, 1024, 1024, false},
+		{"q4_K", 90, 1025, 1024, true},
+		{"q4_K", 90, 151936, 1024, true},
+		{"q4_K", 90, 151936, 1280, false},
+		{"q6_K", 90, 1025, 1024, true},
+		{"q5_K", 90, 1025, 1024, false}, // not measured
+		{"q4_K", 80, 1025, 1024, false},
+		{"q4_K", 121, 2048, 4864, true},
+		{"q4_K", 121, 1, 23999744, true},
+		{"q4_K", 121, 1, 24000000, false},
+		{"q4_K", 121, 3584, 18944, false},
+		{"q6_K", 121, 512, 5120, true},
+		{"q6_K", 121, 1024, 5120, false},
+		// Products past 32 bits are no small ones.
+		{"q6_K", 121, 1 << 31, 1 << 31, false},
+	} {
+		q := kernel.Query{Arch: c.arch, Rows: c.rows, Cols: c.cols, Tokens: 1}
+		e := entryOf(t, "matvec-f32", c.format)
+		if x := e.Overtakes("q8", &q); (x != nil) != c.want || x != nil && !strings.Contains(x.Why, "sm_"+strconv.Itoa(c.arch)) {
+			t.Errorf("%s %dx%d on sm_%d: %v, want %v", c.format, c.rows, c.cols, c.arch, x, c.want)
+		}
+		if e.Overtakes("f32", &q) != nil || entryOf(t, "matvec-q8", c.format).Overtakes("f32", &q) != nil {
+			t.Errorf("%s %dx%d: a crossover that no spec has", c.format, c.rows, c.cols)
+		}
+	}
 }
 
 // Gates, by the name that they choose or the reason that they refuse with, on both sides of each condition.

@@ -29,17 +29,26 @@ type Precision string
 const (
 	Q8  Precision = "q8"  // 8-bit activations: blocks of 32 with a scale of their own; the default
 	F32 Precision = "f32" // activations as they are
+	// Auto is Q8 but for the products that measurements on the device's kind put before it with f32 activations.
+	Auto Precision = "auto"
 )
+
+// Precisions lists them, the default first.
+var Precisions = []Precision{Q8, F32, Auto}
 
 // ParsePrecision reads a Precision; the empty string is Q8.
 func ParsePrecision(s string) (Precision, error) {
-	switch p := Precision(s); p {
-	case "":
+	if s == "" {
 		return Q8, nil
-	case Q8, F32:
-		return p, nil
 	}
-	return "", fmt.Errorf("precision %q is none of %s, %s", s, Q8, F32)
+	var names []string
+	for _, p := range Precisions {
+		if string(p) == s {
+			return p, nil
+		}
+		names = append(names, string(p))
+	}
+	return "", fmt.Errorf("precision %q is none of %s", s, strings.Join(names, ", "))
 }
 
 // ParseKVType reads the type of the cache; the empty string is f16.

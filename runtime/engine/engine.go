@@ -45,7 +45,7 @@ type Options struct {
 	Pin          bool             // each thread keeps to one CPU: for machines that do nothing else
 	Batch        int              // prompt tokens computed at a time; 0: the device's choice
 	KVType       string           // "f16" (also the empty string) or "f32"
-	Precision    device.Precision // device.Q8 (also the empty string) or device.F32
+	Precision    device.Precision // one of device.Precisions; the empty string is device.Q8
 	ChatTemplate chat.Choice      // instead of the template in the file
 	// Progress, if not nil, is called while the weights are made ready, with bytes.
 	Progress func(doneBytes, totalBytes int64)

@@ -179,6 +179,13 @@ type Step struct {
 	Prefer func(*Query) bool
 }
 
+// Crossover is a measured preference of one numeric class over another.
+type Crossover struct {
+	Class string // that comes second
+	When  func(*Query) bool
+	Why   string // what measured it
+}
+
 // Choose is the one way through a gate: the first step that is preferred and admitted, else the first that is
 // admitted. It returns nil when no step may run the query. note may be nil.
 func Choose(q *Query, note Note, steps []Step) *Variant {
@@ -215,6 +222,19 @@ type Entry struct {
 	Format string // "" without weights
 	Class  string
 	Steps  []Step // in the order in which they are tried
+	// Crossovers say where measurements put this gate before those of another class. Classes differ in what they round, so that
+	// this is followed only where the user leaves the class to the measurements.
+	Crossovers []Crossover
+}
+
+// Overtakes is the crossover that puts this gate before those of a class for the query, or nil.
+func (e *Entry) Overtakes(class string, q *Query) *Crossover {
+	for i := range e.Crossovers {
+		if x := &e.Crossovers[i]; x.Class == class && x.When(q) {
+			return x
+		}
+	}
+	return nil
 }
 
 // Choose applies the gate.

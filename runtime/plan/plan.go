@@ -65,11 +65,12 @@ type Launch struct {
 	Grid     [3]uint32
 	Shared   uint32 // dynamic bytes
 	Args     []Arg
-	Weight   *Placed   // that it streams, or nil
-	Also     []*Placed // further weights that it streams
-	Streamed int64     // bytes of weights that it reads
-	Content  int64     // those of them that carry content: without padding
-	Skipped  []Skip    // variants that the gate tried first
+	Weight   *Placed           // that it streams, or nil
+	Also     []*Placed         // further weights that it streams
+	Streamed int64             // bytes of weights that it reads
+	Content  int64             // those of them that carry content: without padding
+	Skipped  []Skip            // variants that the gate tried first
+	Crossed  *kernel.Crossover // what put its numeric class before another, or nil
 	// Dependent: the kernel waits for its predecessor itself, and may start before that one ends.
 	Dependent bool
 }
@@ -223,10 +224,26 @@ func (p *Plan) usable(w *op.Weight, l kernel.Layout) error {
 // class is the numeric class of products with a weight.
 func (p *Plan) class(w *op.Weight) string {
 	info, _ := format.Lookup(w.Type)
-	if p.Options.Precision == device.F32 || info.BlockElems == 1 {
+	if p.Options.Precision == device.F32 || info.BlockElems == 1 || p.crossover(w) != nil {
 		return string(device.F32)
 	}
 	return string(device.Q8)
+}
+
+// crossover is what puts f32 activations before 8-bit ones in products with a weight, where the class is left to measurements. It is
+// asked for one token and holds for any number, so that a weight has one class.
+func (p *Plan) crossover(w *op.Weight) *kernel.Crossover {
+	if p.Options.Precision != device.Auto {
+		return nil
+	}
+	q := p.productQuery(w, 1, "")
+	q.Arch = p.Target.Arch
+	for _, e := range find("matmul", string(device.F32), w) {
+		if x := e.Overtakes(string(device.Q8), &q); x != nil {
+			return x
+		}
+	}
+	return nil
 }
 
 // matmul picks the kernel of a product for a number of tokens.
@@ -356,6 +373,9 @@ func (l *Launch) Why() string {
 			s += "; "
 		}
 		s += "not " + k.Variant.Name + ": " + k.Reason
+	}
+	if l.Crossed != nil {
+		s += "; before class " + l.Crossed.Class + ": " + l.Crossed.Why
 	}
 	return s
 }

@@ -87,3 +87,56 @@ func TestDownProjection(t *testing.T) {
 		}
 	}
 }
+
+// The class of a product is the user's choice; left to measurements, it is what crossed over on the device's kind.
+func TestCrossover(t *testing.T) {
+	m := archtest.Small("qwen2")
+	m.Layers, m.Embd, m.FF, m.Vocab, m.Quantize = 1, 1024, 4096, 1025, format.Q4K
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gb10 := Target{Arch: 121, SharedBytes: 99 << 10, SMs: 48}
+	for _, c := range []struct {
+		target    Target
+		precision device.Precision
+		want      map[string]bool // whether the product crosses over
+	}{
+		{hopper, device.Auto, map[string]bool{"ffn_gate": true, "ffn_up": true, "ffn_down": false, "output": true}},
+		{ampere, device.Auto, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
+		{gb10, device.Auto, map[string]bool{"ffn_gate": true, "ffn_up": true, "ffn_down": true, "output": true}},
+		{hopper, device.Q8, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
+		{hopper, device.F32, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
+	} {
+		p, err := New(g, c.target, Options{Precision: c.precision, KVType: format.F16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tokens := range []int{1, 2, 64} {
+			launches, err := p.Step(tokens, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			for _, l := range launches {
+				for name, crosses := range c.want {
+					if l.Weight == nil || strings.TrimPrefix(l.Weight.Weight.Name, "blk.0.") != name+".weight" {
+						continue
+					}
+					seen++
+					f32 := crosses || c.precision == device.F32
+					if (l.Crossed != nil) != crosses || strings.Contains(l.Why(), "before class q8") != crosses || strings.Contains(l.Variant.Family, "f32") != f32 {
+						t.Errorf("sm_%d, %s, %d tokens: %s runs on %s: %s", c.target.Arch, c.precision, tokens, l.Name, l.Variant, l.Why())
+					}
+				}
+			}
+			if seen < 2 {
+				t.Errorf("sm_%d, %s, %d tokens: %d of the products are launches", c.target.Arch, c.precision, tokens, seen)
+			}
+		}
+	}
+}

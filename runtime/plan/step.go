@@ -182,6 +182,7 @@ func (s *step) product(x op.MatMul) error {
 		return err
 	}
 	s.count(w, int64(x.Weight.Rows))
+	s.launches[len(s.launches)-1].Crossed = s.crossover(x.Weight)
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (in instance) emit() (emit.File, error) {
 	steps := slices.Clone(in.fam.VariantsFor(in.f))
 	slices.Reverse(steps)
 	g.Commentf("%s is the gate: variants in the order in which they are tried.", in.name())
-	g.Var().Id(in.name()).Op("=").Qual(kernelPath, "Entry").Values(jen.Dict{
+	entry := jen.Dict{
 		jen.Id("Op"): jen.Lit(in.fam.Op), jen.Id("Family"): jen.Lit(in.fam.Name), jen.Id("Format"): jen.Lit(formatName(in.f)), jen.Id("Class"): jen.Lit(in.fam.Class),
 		jen.Id("Steps"): jen.Index().Qual(kernelPath, "Step").ValuesFunc(func(s *jen.Group) {
 			for _, v := range steps {
@@ -126,7 +126,16 @@ func (in instance) emit() (emit.File, error) {
 				s.Values(d)
 			}
 		}),
-	})
+	}
+	if all := in.fam.CrossoversFor(in.f); len(all) > 0 {
+		entry[jen.Id("Crossovers")] = jen.Index().Qual(kernelPath, "Crossover").ValuesFunc(func(s *jen.Group) {
+			for _, x := range all {
+				s.Values(jen.Dict{jen.Id("Class"): jen.Lit(x.Class), jen.Id("Why"): jen.Lit(oneLine(x.Why)),
+					jen.Id("When"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Bool().Block(jen.Return(crosses(x)))})
+			}
+		})
+	}
+	g.Var().Id(in.name()).Op("=").Qual(kernelPath, "Entry").Values(entry)
 	return render(g, FileName(in.fam, in.f))
 }
 
@@ -330,6 +339,22 @@ func ceilDiv(e *jen.Statement, n int64) *jen.Statement {
 		return e
 	}
 	return jen.Parens(jen.Parens(e.Op("+").Lit(int(n - 1))).Op("/").Lit(int(n)))
+}
+
+// crosses is the condition under which a crossover holds.
+func crosses(x model.Crossover) jen.Code {
+	field := func(name string) *jen.Statement { return jen.Id("q").Dot(name) }
+	c := field("Arch").Op("==").Lit(x.Arch)
+	if x.RowsAbove > 0 {
+		c.Op("&&").Add(field("Rows")).Op(">").Lit(int(x.RowsAbove))
+	}
+	if x.ColsUpTo > 0 {
+		c.Op("&&").Add(field("Cols")).Op("<=").Lit(int(x.ColsUpTo))
+	}
+	if x.ElemsUpTo > 0 {
+		c.Op("&&").Add(field("Rows")).Op("*").Add(field("Cols")).Op("<=").Lit(int(x.ElemsUpTo))
+	}
+	return c
 }
 
 func prefer(r model.Route) jen.Code {

@@ -57,6 +57,9 @@ func (Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (devi
 	if err != nil {
 		return nil, err
 	}
+	if precision == device.Auto {
+		precision = device.Q8 // nothing was measured to come before it
+	}
 	threads := o.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
