@@ -106,9 +106,9 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// Meant is " (meant NEAREST?)" for use in a message, or "".
+// Meant is " (meant NEAREST?)" for use in a message, or "" where nothing is near or the word is itself a candidate.
 func Meant(word string, candidates []string) string {
-	if n := Nearest(word, candidates); n != "" {
+	if n := Nearest(word, candidates); n != "" && n != word {
 		return fmt.Sprintf(" (meant %s?)", n)
 	}
 	return ""

@@ -1,0 +1,170 @@
+package load_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/minfer/minfer/gen/load"
+	"github.com/minfer/minfer/gen/spec"
+	"github.com/minfer/minfer/specs"
+)
+
+// Each case breaks one spec of this repository in one place. What is said names that place: the line that the broken text is on.
+func TestKernelRefusals(t *testing.T) {
+	const (
+		matvec = "kernels/matvec-q8.yaml"
+		f32    = "kernels/matvec-f32.yaml"
+		norm   = "kernels/rmsnorm.yaml"
+		ring   = "kernels/matvec-ring-q8.yaml"
+		tile   = "kernels/tile-q8.yaml"
+		attend = "kernels/attend-split.yaml"
+	)
+	cases := []struct{ file, from, to, want string }{
+		{"devices/sm90.yaml", "arch: 90", "arch: 80", "architecture 80 is already described by specs/devices/sm80.yaml"},
+		{norm, "kernel: rmsnorm", "kernel: rope", "kernel rope is already declared at specs/kernels/rmsnorm.yaml:"},
+		{ring, "over: matvec-q8", "over: matvec-f32", "over: matvec-f32 is no family of op matmul and class q8"},
+		{norm, "row: rows", "row: rowz", `dims.row: no size is called rowz (meant rows?); the sizes are rows, cols`},
+		{norm, "dims: {row: rows", "dims: {token: tokens, row: rows", "axis token is dealt nowhere: its work would never be done; add it to deal"},
+		{norm, "name: eps", "name: cols", "argument cols is given twice"},
+		{norm, `type: f32, doc: "added`, `type: f32, out: true, doc: "added`, "argument eps is f32; only a pointer can be out"},
+		{norm, "name: round, at", "name: thread, at", "digit thread is declared twice"},
+		{tile, "name: panel, at: loop", "name: panel, at: grid.x", "digit panel: a CPU has no grid.x; allowed: lane, slot, loop"},
+		{norm, "at: thread", "at: lane", "digit thread: a thread of a GPU has no lanes; allowed: grid.x"},
+		{norm, "radix: 256}", "radix: 256, open: true}", "digit thread has a radix and is open; one of the two is due"},
+		{norm, "at: thread, radix: 256}", "at: thread}", "digit thread has no radix; give one, or say open: true"},
+		{norm, "unit: [elem]", "unit: [elen]", `cover: no axis is called elen (meant elem?); the axes are row, elem`},
+		{norm, "unit: [elem]", "unit: [row, elem]", "cover: axis row is given twice"},
+		{matvec, "formats: [blocks]", "formats: [blocks, q4_K]", "formats: q4_K names no further format; allowed: blocks, weights, "},
+		{norm, "block: {doc", "block: {features: [avx2], doc", "variant block: features are of a CPU; arch says what a GPU needs"},
+		{tile, "features: [avx2],", "features: [avx3],", `variant avx2: no feature is called avx3 (meant avx2?); allowed: `},
+		{tile, "avx2: {doc", "avx2: {arch: 80, doc", "variant avx2: a CPU has no arch, shared memory, helpers or launches that await each other"},
+		{norm, "block: {doc", "block: {weights: file, doc", "variant block asks how weights lie, but the family has no formats"},
+		{matvec, "weights: padded\n  v2_pf", "weights: planed\n  v2_pf", "variant v2: no format of the family has a layout planed"},
+		{norm, "block: {doc", "block: {switch: 'MINFER_{format}', doc", "variant block: {format} stands for a format's name, but the family has no formats"},
+		{ring, "formats: [q8_0, q6_K]", "formats: [q8_0, q2_K]", "variant c76_r2: q2_K is no format of the family"},
+		{matvec, "radix: {round: 2}", "radix: {rounds: 2}", `variant v2_pf: no digit is called rounds (meant round?); the digits are block, token, thread, round`},
+		{matvec, "radix: {round: 2}", "radix: {round: 0}", "variant v2_pf: digit round has radix 0; allowed: at least 1"},
+		{norm, "block: {doc", "block: {deal: {col: {over: [block]}}, doc", "variant block deals axis col, which the family does not have; its axes are row, elem"},
+		{norm, "dims: {row: rows, elem: cols}", "dims: {row: rows}", "deal: axis elem has no size; add it to dims"},
+		{attend, "fixed_bytes: 16640", "per_bytes: 4", "shared: per_bytes and axis go together"},
+		{attend, "fixed_bytes: 16640", "per_bytes: 4, axis: elems", "shared: no axis is called elems; the axes are "},
+		{ring, "shared: {ring", "shared: {fixed_bytes: 16, ring", "shared: a ring leaves no room for fixed_bytes and per_bytes; give one or the other"},
+		{matvec, "same_bits: [v2]", "same_bits: [v2_pf]", "same_bits: v2_pf is no other variant; the variants are v1, v2, v2_pf"},
+		{norm, "block: {doc", "block: {ceiling: {width: 5}, doc", "ceiling: no size is called width; the sizes are "},
+		{ring, "sums: column", "sums: col", "shared.ring: col is no digit with a radix; the digits are block, "},
+		{norm, "over: [block]", "over: [blok]", `deal.row: no digit is called blok (meant block?); the digits are block, thread, round`},
+		{norm, "row: {over: [block]}", "row: {over: [block], stride: {block: 1}}", "deal.row: one of over and stride is due"},
+		{norm, "over: [thread, round]", "over: [round, thread]", "deal.elem: digit round is open in variant block, so nothing can come after it; put it last"},
+		{norm, "over: [thread, round]", "over: [thread, thread]", "deal.elem: digit thread is given twice"},
+		{attend, "share: share", "share: warp", "deal.position: digit warp cannot share the axis; an open digit of the grid can"},
+		{matvec, "elems_of: {q4_K: 64}", "elems_of: {f16: 64}", "deal.unit.elems_of: f16 is no format of the family"},
+		{matvec, "dim: cols, above: 8192, ", "above: 8192, ", "routes: above and up_to need the dim that they compare"},
+		{matvec, "{dim: cols, above", "{formats: [f16], dim: cols, above", "routes: f16 is no format of the family"},
+		{f32, "    rows_above: 1024\n    cols_up_to: 1024\n", "", "crossovers: no size is bounded; give rows_above, cols_up_to or elems_up_to"},
+		{f32, "class: q8\n    formats: [q4_K, q6_K]", "class: f32\n    formats: [q4_K, q6_K]", "crossovers: f32 is the family's own class; variants of one class are ordered by routes"},
+		{f32, "formats: [q4_K, q6_K]", "formats: [q4_K, a8]", "crossovers: a8 is no format of the family"},
+	}
+	said := map[string]bool{}
+	for _, c := range cases {
+		base := copySpecs(t)
+		text := string(base[c.file].Data)
+		if strings.Count(text, c.from) == 0 {
+			t.Errorf("%s has no %q", c.file, c.from)
+			continue
+		}
+		base[c.file] = &fstest.MapFile{Data: []byte(strings.Replace(text, c.from, c.to, 1))}
+		diags := loadAll(t, base)
+		found := false
+		for _, line := range diags {
+			if strings.Contains(line, ": "+c.want) {
+				found = true
+				said[line] = true
+				if !regexp.MustCompile(`^specs/[a-z0-9/-]+\.yaml:\d+:\d+: `).MatchString(line) {
+					t.Errorf("no position: %s", line)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s with %q: %q, want %q", c.file, c.to, diags, c.want)
+		}
+	}
+	none := copySpecs(t)
+	for name := range none {
+		if strings.HasPrefix(name, "devices/") {
+			delete(none, name)
+		}
+	}
+	for _, line := range loadAll(t, none) {
+		said[line] = true
+	}
+
+	// Nothing that the loader can say of a kernel goes untried.
+	file, err := parser.ParseFile(token.NewFileSet(), "kernel.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "Addf" {
+			return true
+		}
+		format, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages++
+		pattern := regexp.MustCompile(": " + regexp.MustCompile(`%[sd]`).ReplaceAllString(regexp.QuoteMeta(format), ".*") + "$")
+		for line := range said {
+			if pattern.MatchString(line) {
+				return true
+			}
+		}
+		t.Errorf("no case says %q", format)
+		return true
+	})
+	if messages < 40 {
+		t.Errorf("%d messages found in kernel.go", messages)
+	}
+}
+
+func copySpecs(t *testing.T) fstest.MapFS {
+	t.Helper()
+	all := fstest.MapFS{}
+	err := fs.WalkDir(specs.FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(specs.FS, name)
+		all[name] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func loadAll(t *testing.T, fsys fs.FS) (lines []string) {
+	t.Helper()
+	set, diags, err := spec.Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, more := load.Load(set)
+	diags.Add(more)
+	for _, d := range diags {
+		lines = append(lines, d.String())
+	}
+	return lines
+}
