@@ -37,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 594a11111c8c5dfa52d059a8dc8a30c8a7ab9572e124bd6577fd6f14b0545991
+// spec d44e9de992c19ef12aef4f620e765299e5edee1c246d11260d423321b5f03efd
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q8_0.cuh"
@@ -65,8 +65,8 @@ constexpr long long matvec_ring_q8_q8_0_c112_MinCols = 32;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == matvec_ring_q8_q8_0_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c112_SharedBytes = 2852;
+// memory: 3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c112_SharedBytes = 2980;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c112, {matvec_ring_q8_q8_0_c112_MinArch, matvec_ring_q8_q8_0_c112_BlockBytes, matvec_ring_q8_q8_0_c112_ColsMultiple, matvec_ring_q8_q8_0_c112_MinRows, matvec_ring_q8_q8_0_c112_MaxRows, matvec_ring_q8_q8_0_c112_MinTokens, matvec_ring_q8_q8_0_c112_MaxTokens, matvec_ring_q8_q8_0_c112_MinCols, matvec_ring_q8_q8_0_c112_MaxCols, matvec_ring_q8_q8_0_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -88,6 +88,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 680);  // the blocks of x
   const bool helper = threadIdx.x >= 896;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -140,10 +141,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 896) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 896);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -203,16 +208,16 @@ constexpr long long matvec_ring_q8_q8_0_c76_r2_MinCols = 32;
 // coverage: 76 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c76_r2_MaxCols = 19456;
 static_assert(76ll * 8ll * 32ll == matvec_ring_q8_q8_0_c76_r2_MaxCols, "coverage: 76 columns * 8 seats * 32 elements");
-// memory: 5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c76_r2_SharedBytes = 3308;
+// memory: 4 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c76_r2_SharedBytes = 2768;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c76_r2, {matvec_ring_q8_q8_0_c76_r2_MinArch, matvec_ring_q8_q8_0_c76_r2_BlockBytes, matvec_ring_q8_q8_0_c76_r2_ColsMultiple, matvec_ring_q8_q8_0_c76_r2_MinRows, matvec_ring_q8_q8_0_c76_r2_MaxRows, matvec_ring_q8_q8_0_c76_r2_MinTokens, matvec_ring_q8_q8_0_c76_r2_MaxTokens, matvec_ring_q8_q8_0_c76_r2_MinCols, matvec_ring_q8_q8_0_c76_r2_MaxCols, matvec_ring_q8_q8_0_c76_r2_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_r2, 640, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
   typedef q8_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 5, tile = 2, sums = 77, slots = 2;
-  static_assert(stages * 2 * sums <= 772 && 772 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 2, sums = 77, slots = 2;
+  static_assert(stages * 2 * sums <= 616 && 616 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -226,6 +231,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_r2, 640, 1, (const uint8_t* __res
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 616);  // the blocks of x
   const bool helper = threadIdx.x >= 608;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -278,10 +284,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_r2, 640, 1, (const uint8_t* __res
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 608) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 608);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -341,8 +351,8 @@ constexpr long long matvec_ring_q8_q8_0_c56_MinCols = 32;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == matvec_ring_q8_q8_0_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 57 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c56_SharedBytes = 2952;
+// memory: 3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 57 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c56_SharedBytes = 3080;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c56, {matvec_ring_q8_q8_0_c56_MinArch, matvec_ring_q8_q8_0_c56_BlockBytes, matvec_ring_q8_q8_0_c56_ColsMultiple, matvec_ring_q8_q8_0_c56_MinRows, matvec_ring_q8_q8_0_c56_MaxRows, matvec_ring_q8_q8_0_c56_MinTokens, matvec_ring_q8_q8_0_c56_MaxTokens, matvec_ring_q8_q8_0_c56_MinCols, matvec_ring_q8_q8_0_c56_MaxCols, matvec_ring_q8_q8_0_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -364,6 +374,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 684);  // the blocks of x
   const bool helper = threadIdx.x >= 448;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -416,10 +427,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 448) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 448);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -479,8 +494,8 @@ constexpr long long matvec_ring_q8_q8_0_c32_MinCols = 32;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == matvec_ring_q8_q8_0_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 33 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c32_SharedBytes = 3552;
+// memory: 3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 33 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c32_SharedBytes = 3680;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c32, {matvec_ring_q8_q8_0_c32_MinArch, matvec_ring_q8_q8_0_c32_BlockBytes, matvec_ring_q8_q8_0_c32_ColsMultiple, matvec_ring_q8_q8_0_c32_MinRows, matvec_ring_q8_q8_0_c32_MaxRows, matvec_ring_q8_q8_0_c32_MinTokens, matvec_ring_q8_q8_0_c32_MaxTokens, matvec_ring_q8_q8_0_c32_MinCols, matvec_ring_q8_q8_0_c32_MaxCols, matvec_ring_q8_q8_0_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -503,6 +518,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 792);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -555,10 +571,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 512) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 512);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -618,8 +638,8 @@ constexpr long long matvec_ring_q8_q8_0_c20_MinCols = 32;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == matvec_ring_q8_q8_0_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 21 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c20_SharedBytes = 3576;
+// memory: 3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 21 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c20_SharedBytes = 3704;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c20, {matvec_ring_q8_q8_0_c20_MinArch, matvec_ring_q8_q8_0_c20_BlockBytes, matvec_ring_q8_q8_0_c20_ColsMultiple, matvec_ring_q8_q8_0_c20_MinRows, matvec_ring_q8_q8_0_c20_MaxRows, matvec_ring_q8_q8_0_c20_MinTokens, matvec_ring_q8_q8_0_c20_MaxTokens, matvec_ring_q8_q8_0_c20_MinCols, matvec_ring_q8_q8_0_c20_MaxCols, matvec_ring_q8_q8_0_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -642,6 +662,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 756);  // the blocks of x
   const bool helper = threadIdx.x >= 480;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -694,10 +715,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 480) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 480);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -757,8 +782,8 @@ constexpr long long matvec_ring_q8_q8_0_c16_MinCols = 32;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == matvec_ring_q8_q8_0_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 17 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c16_SharedBytes = 3984;
+// memory: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 17 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c16_SharedBytes = 4112;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c16, {matvec_ring_q8_q8_0_c16_MinArch, matvec_ring_q8_q8_0_c16_BlockBytes, matvec_ring_q8_q8_0_c16_ColsMultiple, matvec_ring_q8_q8_0_c16_MinRows, matvec_ring_q8_q8_0_c16_MaxRows, matvec_ring_q8_q8_0_c16_MinTokens, matvec_ring_q8_q8_0_c16_MaxTokens, matvec_ring_q8_q8_0_c16_MinCols, matvec_ring_q8_q8_0_c16_MaxCols, matvec_ring_q8_q8_0_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -781,6 +806,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 816);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -833,10 +859,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 512) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 512);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -896,8 +926,8 @@ constexpr long long matvec_ring_q8_q8_0_c14_MinCols = 32;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == matvec_ring_q8_q8_0_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c14_SharedBytes = 3600;
+// memory: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c14_SharedBytes = 3728;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c14, {matvec_ring_q8_q8_0_c14_MinArch, matvec_ring_q8_q8_0_c14_BlockBytes, matvec_ring_q8_q8_0_c14_ColsMultiple, matvec_ring_q8_q8_0_c14_MinRows, matvec_ring_q8_q8_0_c14_MaxRows, matvec_ring_q8_q8_0_c14_MinTokens, matvec_ring_q8_q8_0_c14_MaxTokens, matvec_ring_q8_q8_0_c14_MinCols, matvec_ring_q8_q8_0_c14_MaxCols, matvec_ring_q8_q8_0_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -920,6 +950,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 720);  // the blocks of x
   const bool helper = threadIdx.x >= 448;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -972,10 +1003,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restri
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 448) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 448);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -1035,8 +1070,8 @@ constexpr long long matvec_ring_q8_q8_0_c8_MinCols = 32;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == matvec_ring_q8_q8_0_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c8_SharedBytes = 4848;
+// memory: 3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c8_SharedBytes = 4976;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c8, {matvec_ring_q8_q8_0_c8_MinArch, matvec_ring_q8_q8_0_c8_BlockBytes, matvec_ring_q8_q8_0_c8_ColsMultiple, matvec_ring_q8_q8_0_c8_MinRows, matvec_ring_q8_q8_0_c8_MaxRows, matvec_ring_q8_q8_0_c8_MinTokens, matvec_ring_q8_q8_0_c8_MaxTokens, matvec_ring_q8_q8_0_c8_MinCols, matvec_ring_q8_q8_0_c8_MaxCols, matvec_ring_q8_q8_0_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -1059,6 +1094,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 864);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -1111,10 +1147,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 512) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 512);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {
@@ -1174,8 +1214,8 @@ constexpr long long matvec_ring_q8_q8_0_c4_MinCols = 32;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q8_0_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == matvec_ring_q8_q8_0_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q8_0_c4_SharedBytes = 6624;
+// memory: 6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q8_0_c4_SharedBytes = 6752;
 MINFER_BOUNDS(matvec_ring_q8_q8_0_c4, {matvec_ring_q8_q8_0_c4_MinArch, matvec_ring_q8_q8_0_c4_BlockBytes, matvec_ring_q8_q8_0_c4_ColsMultiple, matvec_ring_q8_q8_0_c4_MinRows, matvec_ring_q8_q8_0_c4_MaxRows, matvec_ring_q8_q8_0_c4_MinTokens, matvec_ring_q8_q8_0_c4_MaxTokens, matvec_ring_q8_q8_0_c4_MinCols, matvec_ring_q8_q8_0_c4_MaxCols, matvec_ring_q8_q8_0_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
@@ -1198,6 +1238,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 960);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
   // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int t) {
@@ -1250,10 +1291,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
   const bool active = unit < units;
   const int u = active ? unit : 0;
   q8_0_lanes_acts x8;
-  dependency_wait();
   {
     a8_file a[1];
-    unit_load<FromFresh>(a[0], x + (size_t)u * a8_file::block_bytes, 0);
+    // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
+    // multiprocessors at once.
+    dependency_wait();
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 512) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 512);
+    unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
   for (int round = 0; round < tiles; round++, advance(at)) {

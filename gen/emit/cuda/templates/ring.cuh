@@ -44,67 +44,58 @@ MINFER_DEVICE void ring_copy(uint8_t* stage, const uint8_t* w, int first, int n,
 #endif
 
 // x[0..cols-1], times norm where there is one, in codes of 8 bits for each 32 elements: d = max|x| / 127, code = x / d to nearest even. The
-// first WARPS warps of a block take 256 elements each in turn, a lane 8 neighbours, in at most ROUNDS rounds whose loads all come first:
-// those of the norm before the predecessor has ended, where registers allow it. It waits for the predecessor, and returns the sum of x
-// squared that the warp saw.
+// first WARPS warps of a block take 256 elements each in turn, a lane 4 neighbours of either half, so that a load of a warp asks for each
+// sector once; in at most ROUNDS rounds whose loads all come first: those of the norm before the predecessor has ended, where registers
+// allow it. It waits for the predecessor, and returns the sum of x squared that the warp saw.
 template <int WARPS, int ROUNDS> MINFER_DEVICE float ring_quantize(uint8_t* codes, float* scales, const float* x, const float* norm, int cols) {
   constexpr bool early = ROUNDS <= 2;
-  const int mine = 256 * warp_index() + 8 * lane_index();
+  const int mine = 256 * warp_index() + 4 * lane_index();
   uint32_t bits[ROUNDS][8], gamma[early ? ROUNDS : 1][8];
+  const auto element = [&](int round, int half) { return mine + 256 * WARPS * round + 128 * half; };
   if (early && norm) {
     MINFER_UNROLL
-    for (int round = 0; round < ROUNDS; round++) {
-      const int e = mine + 256 * WARPS * round;
-      if (e >= cols) continue;
-      put16(gamma[round % (early ? ROUNDS : 1)], load16(norm + e));
-      put16(gamma[round % (early ? ROUNDS : 1)] + 4, load16(norm + e + 4));
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+      const int e = element(i / 2, i % 2);
+      if (e < cols) put16(gamma[i / 2 % (early ? ROUNDS : 1)] + 4 * (i % 2), load16(norm + e));
     }
   }
   dependency_wait();
   MINFER_UNROLL
-  for (int round = 0; round < ROUNDS; round++) {
-    const int e = mine + 256 * WARPS * round;
-    MINFER_UNROLL
-    for (int i = 0; i < 8; i++) bits[round][i] = 0;
-    if (e >= cols) continue;
-    put16(bits[round], fresh16(x + e));
-    put16(bits[round] + 4, fresh16(x + e + 4));
+  for (int i = 0; i < 2 * ROUNDS; i++) {
+    const int e = element(i / 2, i % 2);
+    put16(bits[i / 2] + 4 * (i % 2), e < cols ? fresh16(x + e) : make_uint4(0, 0, 0, 0));
   }
   float square = 0.0f;
   MINFER_UNROLL
   for (int round = 0; round < ROUNDS; round++) {
-    const int e = mine + 256 * WARPS * round;
-    if (e - 8 * lane_index() >= cols) break;  // a whole warp
-    const bool there = e < cols;
-    float v[8];
+    if (256 * (warp_index() + WARPS * round) >= cols) break;  // a whole warp
     MINFER_UNROLL
-    for (int i = 0; i < 8; i++) v[i] = bits_f32(bits[round][i]), square = fmaf(v[i], v[i], square);
-    if (norm && there) {
-      uint32_t* g = gamma[round % (early ? ROUNDS : 1)];
-      if (!early) {
-        put16(g, load16(norm + e));
-        put16(g + 4, load16(norm + e + 4));
+    for (int half = 0; half < 2; half++) {
+      const int e = element(round, half);
+      const bool there = e < cols;
+      uint32_t* g = gamma[round % (early ? ROUNDS : 1)] + 4 * half;
+      if (norm && there && !early) put16(g, load16(norm + e));
+      float v[4];
+      // The greatest magnitude of 32 elements as bits, so that NaN and infinity win.
+      unsigned top = 0;
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        v[i] = bits_f32(bits[round][4 * half + i]);
+        square = fmaf(v[i], v[i], square);
+        if (norm && there) v[i] *= bits_f32(g[i]);
+        top = max(top, f32_bits(v[i]) & 0x7fffffffu);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 8; i++) v[i] *= bits_f32(g[i]);
-    }
-    // The greatest magnitude of 32 elements as bits, so that NaN and infinity win.
-    unsigned top = 0;
-    MINFER_UNROLL
-    for (int i = 0; i < 8; i++) top = max(top, f32_bits(v[i]) & 0x7fffffffu);
-    top = max(top, shuffle_xor(top, 1));
-    top = max(top, shuffle_xor(top, 2));
-    // Below 2^-90 everything counts as zero, so that the inverse is finite.
-    const float d = bits_f32(top) < 0x1p-90f ? 0.0f : bits_f32(top) / 127.0f, inverse = d == 0.0f ? 0.0f : 1.0f / d;
-    uint32_t packed[2] = {};
-    MINFER_UNROLL
-    for (int i = 0; i < 8; i++) {
-      const int q = max(-127, min(127, round_even_int(v[i] * inverse)));
-      packed[i / 4] |= (uint32_t)(q & 0xff) << (8 * (i % 4));
-    }
-    if (there) {
-      store8(codes + e, make_uint2(packed[0], packed[1]));
-      if ((lane_index() & 3) == 0) scales[e / 32] = d;
+      for (int step = 1; step < 8; step *= 2) top = max(top, shuffle_xor(top, step));
+      // Below 2^-90 everything counts as zero, so that the inverse is finite.
+      const float d = bits_f32(top) < 0x1p-90f ? 0.0f : bits_f32(top) / 127.0f, inverse = d == 0.0f ? 0.0f : 1.0f / d;
+      uint32_t packed = 0;
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) packed |= (uint32_t)(max(-127, min(127, round_even_int(v[i] * inverse))) & 0xff) << (8 * i);
+      if (there) {
+        *reinterpret_cast<uint32_t*>(codes + e) = packed;
+        if ((lane_index() & 7) == 0) scales[e / 32] = d;
+      }
     }
   }
   return warp_sum(square);
