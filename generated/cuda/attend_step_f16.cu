@@ -60,6 +60,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   const int half = (((int)threadIdx.x / 16) % 2);
   const int seat = ((int)threadIdx.x % 16);
   const int kv_head = block;
+  if (threadIdx.x == 0) MINFER_MARK(0);
   const int position = positions[0], extent = position + 1;
   // Shares of at least two rounds; the last of them has the new token, which is no part of the rounds.
   constexpr int least = 2 * 64;
@@ -91,6 +92,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   fetch(kraw, keys, 0);
   fetch(vraw, values, 0);
   dependency_wait();
+  if (threadIdx.x == 0) MINFER_MARK(1);
   for (int g = warp; g < group + (newest ? 1 : 0); g += warps) {
     const bool key = g == group;
     const float* from = key ? k + (size_t)kv_head * head_dim : q + ((size_t)kv_head * group + g) * head_dim;
@@ -123,6 +125,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     }
   }
   block_barrier();
+  if (threadIdx.x == 0) MINFER_MARK(2);
   const int side = lane_index() & 16;  // the first lane of this half
   float qv[queries][slots], acc[queries][slots];
   MINFER_UNROLL
@@ -217,6 +220,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     raise(fmaxf(top, s));
     gather(s, v_new);
   }
+  if (threadIdx.x == 0) MINFER_MARK(3);
   // The two halves of a warp, then the warps, then the shares.
   {
     const float other_top = shuffle_xor(top, 16), both = fmaxf(top, other_top);
@@ -258,6 +262,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
       if (e == 0) to[head_dim] = total, to[head_dim + 1] = all;
     }
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
   if (shares == 1) return;
   fence_gpu();
   block_barrier();
@@ -278,4 +283,5 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     }
     out[(size_t)h * head_dim + e] = sum / total;
   }
+  if (threadIdx.x == 0) MINFER_MARK(5);
 }

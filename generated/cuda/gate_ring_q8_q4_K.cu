@@ -93,6 +93,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restrict
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -109,6 +110,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restrict
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -132,6 +134,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restrict
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -151,8 +154,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restrict
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -183,6 +188,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 480, 1, (const uint8_t* __restrict
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -245,6 +251,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restrict
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -261,6 +268,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restrict
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -284,6 +292,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restrict
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -303,8 +312,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restrict
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -335,6 +346,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 544, 1, (const uint8_t* __restrict
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -397,6 +409,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restrict
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 480) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 15);
@@ -413,6 +426,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restrict
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -436,6 +450,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restrict
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -455,8 +470,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restrict
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -487,6 +504,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 512, 1, (const uint8_t* __restrict
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -549,6 +567,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restrict
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -565,6 +584,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restrict
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -588,6 +608,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restrict
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -607,8 +628,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restrict
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -639,6 +662,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 544, 1, (const uint8_t* __restrict
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -701,6 +725,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -717,6 +742,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -740,6 +766,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -759,8 +786,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -791,6 +820,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restrict
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -853,6 +883,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restrict_
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -869,6 +900,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restrict_
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -892,6 +924,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restrict_
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -911,8 +944,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restrict_
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -943,6 +978,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restrict_
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1005,6 +1041,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -1021,6 +1058,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1044,6 +1082,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1063,8 +1102,10 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + group + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[2] = {};
@@ -1095,5 +1136,6 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif

@@ -98,6 +98,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __restr
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 896) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 28);
@@ -113,6 +114,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __restr
     constexpr int per_row = 16;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -135,6 +137,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -151,8 +154,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __restr
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[2] = {};
@@ -183,6 +188,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -241,6 +247,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 608) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 19);
@@ -256,6 +263,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restri
     constexpr int per_row = 8;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -278,6 +286,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -294,8 +303,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -326,6 +337,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -384,6 +396,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c56, 480, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -399,6 +412,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c56, 480, 1, (const uint8_t* __restri
     constexpr int per_row = 8;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -421,6 +435,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c56, 480, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -437,8 +452,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c56, 480, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -469,6 +486,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c56, 480, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -528,6 +546,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c32, 544, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -543,6 +562,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c32, 544, 1, (const uint8_t* __restri
     constexpr int per_row = 4;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -565,6 +585,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c32, 544, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -581,8 +602,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c32, 544, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -613,6 +636,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c32, 544, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -672,6 +696,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c20, 512, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 480) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 15);
@@ -687,6 +712,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c20, 512, 1, (const uint8_t* __restri
     constexpr int per_row = 2;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -709,6 +735,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c20, 512, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -725,8 +752,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c20, 512, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -757,6 +786,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c20, 512, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -816,6 +846,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c16, 544, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -831,6 +862,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c16, 544, 1, (const uint8_t* __restri
     constexpr int per_row = 2;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -853,6 +885,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c16, 544, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -869,8 +902,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c16, 544, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -901,6 +936,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c16, 544, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -960,6 +996,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restri
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -975,6 +1012,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restri
     constexpr int per_row = 2;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -997,6 +1035,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1013,8 +1052,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restri
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -1045,6 +1086,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1104,6 +1146,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restric
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -1119,6 +1162,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restric
     constexpr int per_row = 1;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1141,6 +1185,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restric
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1157,8 +1202,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restric
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -1189,6 +1236,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restric
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1248,6 +1296,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restric
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -1263,6 +1312,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restric
     constexpr int per_row = 1;
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1285,6 +1335,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restric
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1301,8 +1352,10 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restric
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[2] = {};
@@ -1333,5 +1386,6 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restric
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif

@@ -14,6 +14,8 @@
 //   MINFER_BOUNDS(kernel, {...})                              exported array of 64-bit integers `minfer_bounds_<kernel>`
 //   MINFER_COVER(row, unit) or (row, unit, token)             coverage witness: this thread processes that cell, counted in the
 //                                                             emulator, on a GPU only if compiled with -DMINFER_WITNESS
+//   MINFER_MARK(moment)                                       a moment (0..255) of this block goes to a log with its time, on a GPU if
+//                                                             compiled with -DMINFER_MARKS, and costs nothing otherwise; said by one thread
 //   MINFER_ARCH                                               800, 900, ... as __CUDA_ARCH__; MINFER_HAS_BULK says whether the
 //                                                             names marked [bulk] exist
 //
@@ -131,6 +133,32 @@ MINFER_DEVICE void minfer_cover(long long row, long long unit, long long token =
 #define MINFER_COVER(...) minfer_cover(__VA_ARGS__)
 #else
 #define MINFER_COVER(...) ((void)0)
+#endif
+
+#ifdef MINFER_MARKS
+// Set by the host: two words for each mark, the time in ns; then unit << 48 | moment << 40 | multiprocessor << 24 | block.
+struct MinferMarks {
+  unsigned long long* log;
+  unsigned* used;
+  unsigned long long room, unit;
+};
+extern "C" __device__ MinferMarks minfer_marks = {0, 0, 0, 0};
+MINFER_DEVICE void minfer_mark(unsigned moment) {
+  const MinferMarks m = minfer_marks;
+  if (!m.log) return;
+  unsigned long long now;
+  unsigned sm;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now) : : "memory");
+  asm volatile("mov.u32 %0, %smid;" : "=r"(sm));
+  const unsigned i = atomicAdd(m.used, 1u);
+  if (i >= m.room) return;
+  m.log[2 * i] = now;
+  m.log[2 * i + 1] = m.unit << 48 | (unsigned long long)moment << 40 | (unsigned long long)sm << 24 |
+                     (blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z));
+}
+#define MINFER_MARK(moment) minfer_mark(moment)
+#else
+#define MINFER_MARK(moment) ((void)0)
 #endif
 
 // Threads and memory

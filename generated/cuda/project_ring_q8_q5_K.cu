@@ -103,6 +103,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 896) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 28);
@@ -119,6 +120,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -148,6 +150,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -167,8 +170,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[2] = {};
@@ -199,6 +204,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -262,6 +268,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 608) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 19);
@@ -278,6 +285,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -307,6 +315,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -326,8 +335,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -358,6 +369,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -421,6 +433,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -437,6 +450,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -466,6 +480,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -485,8 +500,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -517,6 +534,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -581,6 +599,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -597,6 +616,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -626,6 +646,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -645,8 +666,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -677,6 +700,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -741,6 +765,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 480) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 15);
@@ -757,6 +782,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -786,6 +812,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -805,8 +832,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -837,6 +866,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -901,6 +931,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -917,6 +948,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -946,6 +978,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -965,8 +998,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -997,6 +1032,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1061,6 +1097,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restr
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 448) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 14);
@@ -1077,6 +1114,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1106,6 +1144,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restr
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1125,8 +1164,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restr
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -1157,6 +1198,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restr
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1221,6 +1263,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -1237,6 +1280,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1266,6 +1310,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1285,8 +1330,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[4] = {};
@@ -1317,6 +1364,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif
 
@@ -1381,6 +1429,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
   if (threadIdx.x == 512) {
+    MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
       mbar_init(empty + s, 16);
@@ -1397,6 +1446,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
     for (int round = 0; round < tiles; round++, advance(at)) {
       MINFER_UNROLL
       for (int first = 0; first < tile; first += 32 / per_row) {
@@ -1426,6 +1476,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
       warp_barrier();
       if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
+    if (lane == 0) MINFER_MARK(5);
     return;
   }
   const int unit = 8*column + seat;
@@ -1445,8 +1496,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
     unit_prepare(x8, a);
   }
+  if (threadIdx.x == 0) MINFER_MARK(2);
   for (int round = 0; round < tiles; round++, advance(at)) {
     mbar_wait(full + at.stage, at.parity);
+    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
     const int live = min(slots, row_hi - first);  // rows of this octet in the tile
     float v[2] = {};
@@ -1477,5 +1530,6 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
   }
+  if (threadIdx.x == 0) MINFER_MARK(4);
 }
 #endif

@@ -79,7 +79,8 @@ const (
 )
 
 // Open opens a GPU. Cancelling ctx ends what is being compiled. What the machine lacks is an error that names it (code.ErrDriver,
-// code.ErrDevice). With Options.Witness the driver is a gpu.Witness too.
+// code.ErrDevice). With Options.Witness the driver is a gpu.Witness too, with
+// Options.Marks a gpu.Marker.
 func Open(ctx context.Context, index int, o Options) (gpu.Driver, error) {
 	if o.Log == nil {
 		o.Log = func(string) {}
@@ -104,8 +105,11 @@ func Open(ctx context.Context, index int, o Options) (gpu.Driver, error) {
 		f.device.ReleasePrimaryCtx()
 		return nil, d.fail("stream", err)
 	}
-	if o.Witness {
+	switch {
+	case o.Witness:
 		return &witness{Driver: d}, nil
+	case o.Marks:
+		return &marks{Driver: d}, nil
 	}
 	return d, nil
 }

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	Log     func(string) // told what is being compiled, and why kernels are not native; may be nil
 	Witness bool         // compile kernels with the coverage witness: the driver is then a gpu.Witness. Needs nvcc
+	Marks   bool         // compile kernels to log the moments that they mark: the driver is then a gpu.Marker. Needs nvcc
 	Sync    bool         // wait after every launch, so that the error of its work names it
 	PTX     bool         // use the archive's PTX even where nvcc is there
 }
@@ -121,6 +122,9 @@ func probe(ctx context.Context, index int, o Options) (*found, error) {
 	var defines []string
 	if o.Witness {
 		defines = append(defines, "MINFER_WITNESS")
+	}
+	if o.Marks {
+		defines = append(defines, "MINFER_MARKS")
 	}
 	f.codes, err = code.Choose(ctx, code.Machine{Name: name, Arch: arch, Driver: release}, archive, func() (code.Compiler, error) {
 		if o.PTX {

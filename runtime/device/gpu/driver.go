@@ -73,6 +73,23 @@ type Witness interface {
 	StopWitness() (Coverage, error)
 }
 
+// Marker is a Driver that logs when the blocks of its kernels reach the moments that their bodies mark.
+type Marker interface {
+	// StartMarks begins a log with room for so many marks.
+	StartMarks(room int) error
+	// StopMarks ends it and returns what was logged, in no order; more than there was room for is an error.
+	StopMarks() ([]Mark, error)
+}
+
+// Mark is one MINFER_MARK that one block came by.
+type Mark struct {
+	Unit   string // the .cu file
+	Moment int    // what it stands for is said in the kernel's body
+	Block  int    // in order of x, then y, then z
+	SM     int    // the multiprocessor
+	Nanos  int64  // on the GPU's clock
+}
+
 // CoverSpace is the extent of an operation's cells. A kernel that names no token counts as token 0.
 type CoverSpace struct {
 	Rows, Units, Tokens int64

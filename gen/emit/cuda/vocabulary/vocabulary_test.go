@@ -51,15 +51,15 @@ func TestNvccMakesOfEachWord(t *testing.T) {
 	major, _ := strconv.Atoi(string(release[1]))
 	dir := t.TempDir()
 	for arch, more := range wordsByArch {
-		for _, witness := range []bool{false, true} {
-			if witness && arch != "90" {
+		for _, define := range []string{"", "MINFER_WITNESS", "MINFER_MARKS"} {
+			if define != "" && arch != "90" {
 				continue
 			}
 			args := []string{"-I", ".", "-arch=sm_" + arch, "-Xptxas", "-v"}
 			want := append(append([]string{}, words...), more...)
-			if witness {
-				args = append(args, "-DMINFER_WITNESS")
-				want = append(want, "minfer_witness")
+			if define != "" {
+				args = append(args, "-D"+define)
+				want = append(want, strings.ToLower(define))
 			}
 			if arch == "90" && major >= 12 {
 				want = append(want, bulkWords...)

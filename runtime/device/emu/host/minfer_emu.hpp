@@ -189,6 +189,7 @@ extern "C" __thread minfer_emu::ThreadView* minfer_emu_current __attribute__((tl
   static const ::minfer_emu::Symbol minfer_symbol_##kernel("minfer_bounds_" #kernel, minfer_bounds_##kernel, sizeof minfer_bounds_##kernel)
 static inline void minfer_cover(long long row, long long unit, long long token = 0) { ::minfer_emu::cover(row, unit, token); }
 #define MINFER_COVER(...) minfer_cover(__VA_ARGS__)
+#define MINFER_MARK(moment) ((void)0)
 
 // ---- Threads and memory
 

@@ -72,6 +72,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   y[threadIdx.x] = f + part[0] + exp_approx(f) + rsqrtf(f) + (float)round_even_int(f) + bits_f32(byte_perm(f32_bits(f), old, 0x1234)) + (float)funnel_r(old, old, 3) +
                    (float)min(sum, 3) + (float)max(old, 5u);
   MINFER_COVER(1, 2);
+  MINFER_MARK(7);
   MINFER_COVER(blockIdx.x, threadIdx.x, 3);
 }
 
