@@ -11,6 +11,7 @@ import (
 
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
+	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/gguf"
 	"github.com/minfer/minfer/runtime/op"
 	"github.com/minfer/minfer/runtime/token"
@@ -89,6 +90,8 @@ type shape struct {
 	Rotary    string `json:"rotary"`
 	TiedTable bool   `json:"tied_embeddings"`
 	KVBytes   int64  `json:"kv_bytes_per_token"` // in f16
+	// KVBytesIn is the same in each type that a cache of the model can have.
+	KVBytesIn map[string]int64 `json:"kv_bytes_per_token_in"`
 }
 
 type tokenizerInfo struct {
@@ -264,7 +267,12 @@ func formatShares(f *gguf.File) []formatShare {
 
 // shapeOf reads the geometry off the graph.
 func shapeOf(g *op.Graph) *shape {
-	s := &shape{Layers: len(g.KV), Vocab: g.Vocab, Context: g.Context, KVBytes: 2 * int64(g.KVElems())}
+	s := &shape{Layers: len(g.KV), Vocab: g.Vocab, Context: g.Context, KVBytes: g.KVBytes(format.F16), KVBytesIn: map[string]int64{}}
+	for i, name := range device.KVTypeNames() {
+		if _, err := device.CheckSession(g, device.SessionOptions{Context: 1, KVType: device.KVTypes[i]}, 1); err == nil {
+			s.KVBytesIn[name] = g.KVBytes(device.KVTypes[i])
+		}
+	}
 	var table, output *op.Weight
 	for _, x := range g.Ops {
 		switch x := x.(type) {
@@ -314,12 +322,18 @@ func (a *app) describe(i *inspection) {
 		if s.TiedTable {
 			tied = "the token table"
 		}
+		var cache []string
+		for _, name := range device.KVTypeNames() {
+			if n, ok := s.KVBytesIn[name]; ok {
+				cache = append(cache, fmt.Sprintf("%s in %s", sizeText(n), name))
+			}
+		}
 		facts = append(facts,
 			fmt.Sprintf("  layers\t%d of width %d, feed-forward %d", s.Layers, s.Width, s.FFN),
 			fmt.Sprintf("  attention\t%d heads of %d, %d for keys and values", s.Heads, s.HeadDim, s.KVHeads),
 			fmt.Sprintf("  rotary\t%s", s.Rotary),
 			fmt.Sprintf("  vocabulary\t%d tokens; output is %s", s.Vocab, tied),
-			fmt.Sprintf("  context\t%d tokens; the cache takes %s for each in f16", s.Context, sizeText(s.KVBytes)))
+			fmt.Sprintf("  context\t%d tokens; of each the cache takes %s", s.Context, strings.Join(cache, ", ")))
 	}
 	if t := i.Tokenizer; t != nil {
 		pre, template := t.PreTokenizer, "no chat template"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/gpu"
@@ -45,7 +44,7 @@ type gpuFlags struct {
 
 func (g *gpuFlags) add(f *flagSet) {
 	g.model.addPath(f)
-	g.arch, g.precision, g.kvType = 90, string(device.Q8), "f16"
+	g.arch, g.precision, g.kvType = 90, string(device.Q8), device.KVTypeNames()[0]
 	f.add("--arch", "N", "architecture of the GPU: 80 (A100), 90 (H200) or 121 (GB10)", &value{text: "90", parse: func(s string) error {
 		n, err := strconv.Atoi(strings.TrimPrefix(s, "sm_"))
 		if _, ok := targets[n]; err != nil || !ok {
@@ -55,15 +54,12 @@ func (g *gpuFlags) add(f *flagSet) {
 		return nil
 	}})
 	f.choice(&g.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8, f32, or auto (as measured, matrix by matrix)")
-	f.choice(&g.kvType, []string{"f16", "f32"}, "-ctk, --cache-type-k", "TYPE", "numbers in the cache: f16, f32")
+	f.choice(&g.kvType, device.KVTypeNames(), "-ctk, --cache-type-k", "TYPE", "numbers in the cache: "+strings.Join(device.KVTypeNames(), ", "))
 	f.yes(&g.json, "--json", "JSON")
 }
 
 func (g *gpuFlags) options() plan.Options {
-	kv := format.F16
-	if g.kvType == "f32" {
-		kv = format.F32
-	}
+	kv, _ := device.ParseKVType(g.kvType) // the flag admits no other name
 	return plan.Options{Precision: device.Precision(g.precision), KVType: kv, Off: gpu.SwitchedOff()}
 }
 

@@ -119,6 +119,9 @@ func (t Term) SharedBytes(n int64) int64 {
 	return max(t.Least, t.Fixed+t.Per*((n+t.Elems-1)/t.Elems))
 }
 
+// along is what a dim along which blocks lie is the length of.
+var along = map[model.Dim]string{model.Cols: "a row", model.HeadDim: "a head"}
+
 // maxIndex is the largest index a kernel may form in 32 bits.
 const maxIndex = math.MaxInt32
 
@@ -180,7 +183,7 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		add(Term{Kind: Weights, Source: Layout, Layout: v.Weights, Value: int64(blockBytes), Chain: why})
 	}
 	if f != nil && f.Elems > 1 {
-		add(Term{Kind: Multiple, Source: Block, Dim: model.Cols, Value: int64(f.Elems), Chain: "a row is whole " + f.Name + " blocks"})
+		add(Term{Kind: Multiple, Source: Block, Dim: fam.Along(), Value: int64(f.Elems), Chain: along[fam.Along()] + " is whole " + f.Name + " blocks"})
 	}
 	g := v.Geometry(f)
 	for i := range g.Axes {

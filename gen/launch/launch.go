@@ -36,8 +36,8 @@ func Faults(fam *model.Family, v *model.Variant, f *model.Format, g *layout.Geom
 		if s.Weights != v.Weights {
 			fault("the kernel reads %s weights, they lie as %s", v.Weights, s.Weights)
 		}
-		if n := s.Dims[model.Cols]; f.Elems > 1 && n%int64(f.Elems) != 0 {
-			fault("a row of %d is no whole number of %s blocks of %d", n, f.Name, f.Elems)
+		if n := s.Dims[fam.Along()]; f.Elems > 1 && n%int64(f.Elems) != 0 {
+			fault("%s of %d are no whole number of %s blocks of %d", fam.Along(), n, f.Name, f.Elems)
 		}
 	}
 	for i := range g.Axes {

@@ -105,6 +105,16 @@ type Family struct {
 	Crossovers []Crossover
 }
 
+// Along is the dim along which the blocks of a format follow each other: columns, or where there are none the elements of a head.
+func (f *Family) Along() Dim {
+	for _, d := range f.Dims {
+		if d == Cols {
+			return Cols
+		}
+	}
+	return HeadDim
+}
+
 // Cover is the axes that the numbers of MINFER_COVER count, the first of each most significant.
 type Cover struct{ Row, Unit, Token []string }
 

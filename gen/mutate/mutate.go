@@ -247,7 +247,9 @@ func (s *subject) geometries() (mutants []Mutant) {
 				try(fmt.Sprintf("stride of %s in %s moved by %+d", p.Name, d.Axis, by), g)
 			}
 			if p.Radix != layout.Any {
-				for _, by := range []int{-1, 1} {
+				// One more reaches no further size where sizes are whole blocks of more elements; so many do.
+				more := max(1, int(bound.Grain(s.terms, s.fam.Dims[d.Axis]))/(d.Stride[i]*d.Elems))
+				for _, by := range []int{-1, more} {
 					g := clone(s.geo)
 					if g.Digits[i].Radix += by; g.Digits[i].Radix > 0 {
 						try(fmt.Sprintf("radix of %s moved by %+d", p.Name, by), g)

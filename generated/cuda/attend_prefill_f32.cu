@@ -11,9 +11,11 @@
 //   head = head covers all heads
 //   position = lane + 32*round covers all context
 //   token = 8*tile + warp covers all tokens
-// spec 18abf2dae9b8ed42b9dd147e210a64666087e00ecadb2faa9122ac154b7be2cb
+// spec 8d4121e82159c456d0b39169e2fa37985b509e475ab138e7d41410899c16d7a9
 #include "minfer.cuh"
 #include "reduce.cuh"
+#include "cache.cuh"
+using Cache = CacheF32;
 
 // d256
 // code: the baseline that every kernel is compiled for.
@@ -67,7 +69,7 @@ MINFER_KERNEL(attend_prefill_f32_d256, 128, (const float* __restrict__ q, const 
     block_barrier();
     for (int i = (int)threadIdx.x; i < 32 * head_dim; i += 128) {
       const int j = 32 * round + i / head_dim, e = i % head_dim;
-      staged[i / head_dim][e] = j < block_extent ? bits_f32(load4(k + ((size_t)j * kv_row + (size_t)kv_head * head_dim + e) * 4)) : 0.0f;
+      staged[i / head_dim][e] = j < block_extent ? Cache::at(k, (size_t)j * kv_row + (size_t)kv_head * head_dim + e) : 0.0f;
     }
     block_barrier();
     const int j = lane + 32*round;
@@ -84,7 +86,7 @@ MINFER_KERNEL(attend_prefill_f32_d256, 128, (const float* __restrict__ q, const 
     block_barrier();
     for (int i = (int)threadIdx.x; i < 32 * head_dim; i += 128) {
       const int jj = 32 * round + i / head_dim, e = i % head_dim;
-      staged[i / head_dim][e] = jj < block_extent ? bits_f32(load4(v + ((size_t)jj * kv_row + (size_t)kv_head * head_dim + e) * 4)) : 0.0f;
+      staged[i / head_dim][e] = jj < block_extent ? Cache::at(v, (size_t)jj * kv_row + (size_t)kv_head * head_dim + e) : 0.0f;
     }
     block_barrier();
     MINFER_UNROLL
@@ -158,7 +160,7 @@ MINFER_KERNEL(attend_prefill_f32_d128, 256, (const float* __restrict__ q, const 
     block_barrier();
     for (int i = (int)threadIdx.x; i < 32 * head_dim; i += 256) {
       const int j = 32 * round + i / head_dim, e = i % head_dim;
-      staged[i / head_dim][e] = j < block_extent ? bits_f32(load4(k + ((size_t)j * kv_row + (size_t)kv_head * head_dim + e) * 4)) : 0.0f;
+      staged[i / head_dim][e] = j < block_extent ? Cache::at(k, (size_t)j * kv_row + (size_t)kv_head * head_dim + e) : 0.0f;
     }
     block_barrier();
     const int j = lane + 32*round;
@@ -175,7 +177,7 @@ MINFER_KERNEL(attend_prefill_f32_d128, 256, (const float* __restrict__ q, const 
     block_barrier();
     for (int i = (int)threadIdx.x; i < 32 * head_dim; i += 256) {
       const int jj = 32 * round + i / head_dim, e = i % head_dim;
-      staged[i / head_dim][e] = jj < block_extent ? bits_f32(load4(v + ((size_t)jj * kv_row + (size_t)kv_head * head_dim + e) * 4)) : 0.0f;
+      staged[i / head_dim][e] = jj < block_extent ? Cache::at(v, (size_t)jj * kv_row + (size_t)kv_head * head_dim + e) : 0.0f;
     }
     block_barrier();
     MINFER_UNROLL

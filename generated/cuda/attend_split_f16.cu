@@ -13,9 +13,11 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + warp + 4*round covers all context
 //   token = token covers all tokens
-// spec 0e7a48178dea0adbb22ce2364e8e4aca35800469f7b77365e23bdc8762048347
+// spec 822d46917ed5007417fe6619bf41364a0c2d7edfeb76de03a525d3a991a218e5
 #include "minfer.cuh"
 #include "reduce.cuh"
+#include "cache.cuh"
+using Cache = CacheF16;
 
 // d256_g8
 // code: the baseline that every kernel is compiled for.
@@ -80,8 +82,8 @@ MINFER_KERNEL(attend_split_f16_d256_g8, 64, (const float* __restrict__ q, const 
     MINFER_UNROLL
     for (int slot = 0; slot < 8; slot++) {
       const int e = lane + 32*slot;
-      kj[slot] = e < head_dim ? f16_to_f32(load2(k + (at + e) * 2)) : 0.0f;
-      vj[slot] = e < head_dim ? f16_to_f32(load2(v + (at + e) * 2)) : 0.0f;
+      kj[slot] = e < head_dim ? Cache::at(k, at + e) : 0.0f;
+      vj[slot] = e < head_dim ? Cache::at(v, at + e) : 0.0f;
     }
     if (lane == 0) MINFER_COVER(kv_head, j, t);
     MINFER_UNROLL
@@ -194,8 +196,8 @@ MINFER_KERNEL(attend_split_f16_d128_g8, 128, (const float* __restrict__ q, const
     MINFER_UNROLL
     for (int slot = 0; slot < 4; slot++) {
       const int e = lane + 32*slot;
-      kj[slot] = e < head_dim ? f16_to_f32(load2(k + (at + e) * 2)) : 0.0f;
-      vj[slot] = e < head_dim ? f16_to_f32(load2(v + (at + e) * 2)) : 0.0f;
+      kj[slot] = e < head_dim ? Cache::at(k, at + e) : 0.0f;
+      vj[slot] = e < head_dim ? Cache::at(v, at + e) : 0.0f;
     }
     if (lane == 0) MINFER_COVER(kv_head, j, t);
     MINFER_UNROLL

@@ -7,11 +7,12 @@
 //   kv_head = block covers all kv_heads
 //   position = position_lo + 2*warp + half + 16*batch + 64*round covers all context
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
-// spec 16c2de91c4fc573101cf0465435a963f755e29851c140473b1673c6391da0679
+// spec 645d47ff3ffa5e8e2e0d3a00924abb5af9a9c6822ad7eb780e7a7b2724b13e38
 #include "minfer.cuh"
 #include "reduce.cuh"
-
 #include "ring.cuh"
+#include "cache.cuh"
+using Cache = CacheF16;
 
 // d128_g8
 // code: the baseline that every kernel is compiled for.
@@ -48,7 +49,7 @@ MINFER_BOUNDS(attend_step_f16_d128_g8, {attend_step_f16_d128_g8_MinArch, attend_
 
 MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v, const float* __restrict__ q_norm, const float* __restrict__ k_norm, uint8_t* __restrict__ keys, uint8_t* __restrict__ values, const int* __restrict__ positions, const float* __restrict__ sines, const float* __restrict__ cosines, float* __restrict__ partial, unsigned* __restrict__ arrivals, float* __restrict__ out, int kv_heads, int group, int head_dim, int dims, int adjacent, float scale, float eps)) {
   constexpr int slots = 8, queries = 8, batch = 4, warps = 8, width = 128;
-  constexpr int words = slots * 2 / 4;  // of a lane's elements in the cache
+  static_assert(slots == 8, "elements that a lane takes from the cache together");
   MINFER_SHARED(float, turned, [queries + 1][width]);  // the queries and the new key, after norm and turn
   MINFER_SHARED(float, part, [warps][queries][width]);
   MINFER_SHARED(float, tops, [warps][queries]);
@@ -67,7 +68,7 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   const int shares = min((int)gridDim.y, (extent + least - 1) / least);
   const int position_lo = (int)((long long)extent * share / shares), position_hi = (int)((long long)extent * (share + 1) / shares);
   const bool newest = share == shares - 1;
-  const size_t kv_row = (size_t)kv_heads * head_dim * 2, in_row = (size_t)kv_head * head_dim * 2;
+  const size_t kv_row = (size_t)kv_heads * head_dim, in_row = (size_t)kv_head * head_dim;
   dependency_launch();
   if (share >= shares) {
     dependency_wait();
@@ -78,16 +79,18 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   const bool holds = first_elem < head_dim;  // elements of the head, or none
   // A round's keys and values as they lie in the cache. Positions of earlier steps are there already: those of the first round are on their
   // way before the predecessor ends.
-  uint32_t kraw[batch][words], vraw[batch][words];
-  const auto fetch = [&](uint32_t (&raw)[batch][words], const uint8_t* cache, int round) {
+  Cache::Raw kraw[batch], vraw[batch];
+  const auto index = [&](int j) { return j * kv_row + in_row + first_elem; };
+  const auto fetch = [&](Cache::Raw (&raw)[batch], const uint8_t* cache, int round) {
     MINFER_UNROLL
     for (int batch_ = 0; batch_ < batch; batch_++) {
       const int j = position_lo + 2*warp + half + 16*batch_ + 64*round;
-      const bool there = holds && j < old;
-      const size_t at = (there ? j : 0) * kv_row + in_row + (size_t)(there ? first_elem : 0) * 2;
-      MINFER_UNROLL
-      for (int i = 0; i < words; i += 4) put16(raw[batch_] + i, there ? fresh16(cache + at + 4 * i) : make_uint4(0, 0, 0, 0));
+      raw[batch_] = holds && j < old ? Cache::fetch8(cache, index(j)) : Cache::Raw{};
     }
+  };
+  const auto numbers = [&](float (&x)[slots], const Cache::Raw& raw, int j) {
+    MINFER_UNROLL
+    for (int slot = 0; slot < slots; slot++) x[slot] = Cache::number8(raw, index(j), slot);
   };
   fetch(kraw, keys, 0);
   fetch(vraw, values, 0);
@@ -138,13 +141,8 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
   }
   // A lane keeps the weight and the top of query lane % 8 of its half.
   float weight = 0.0f, top = -INFINITY;
-  const auto number = [](const uint32_t* raw, int slot) {
-    return f16_to_f32((uint16_t)(raw[slot / 2] >> (16 * (slot % 2))));
-  };
-  const auto score = [&](const uint32_t* raw) {
-    float dot[queries], x[slots];
-    MINFER_UNROLL
-    for (int slot = 0; slot < slots; slot++) x[slot] = number(raw, slot);
+  const auto score = [&](const float (&x)[slots]) {
+    float dot[queries];
     MINFER_UNROLL
     for (int query = 0; query < queries; query++) {
       dot[query] = 0.0f;
@@ -166,12 +164,9 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
       for (int slot = 0; slot < slots; slot++) acc[query][slot] *= keep_q;
     }
   };
-  const auto gather = [&](float s, const uint32_t* raw) {
+  const auto gather = [&](float s, const float (&x)[slots]) {
     const float p = s == -INFINITY ? 0.0f : expf(s - top);
-    float x[slots];
     weight += p;
-    MINFER_UNROLL
-    for (int slot = 0; slot < slots; slot++) x[slot] = number(raw, slot);
     MINFER_UNROLL
     for (int query = 0; query < queries; query++) {
       if (query >= group) break;
@@ -185,7 +180,9 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     MINFER_UNROLL
     for (int batch_ = 0; batch_ < batch; batch_++) {
       const int j = position_lo + 2*warp + half + 16*batch_ + 64*round;
-      const float sum = score(kraw[batch_]);
+      float x[slots];
+      numbers(x, kraw[batch_], j);
+      const float sum = score(x);
       s[batch_] = j < old ? sum : -INFINITY;
       next = fmaxf(next, s[batch_]);
       if (seat == 0 && j < old) MINFER_COVER(kv_head, j);
@@ -193,27 +190,25 @@ MINFER_KERNEL(attend_step_f16_d128_g8, 256, (const float* __restrict__ q, const 
     fetch(kraw, keys, round + 1);
     raise(next);
     MINFER_UNROLL
-    for (int batch_ = 0; batch_ < batch; batch_++) gather(s[batch_], vraw[batch_]);
+    for (int batch_ = 0; batch_ < batch; batch_++) {
+      float x[slots];
+      numbers(x, vraw[batch_], position_lo + 2*warp + half + 16*batch_ + 64*round);
+      gather(s[batch_], x);
+    }
     fetch(vraw, values, round + 1);
   }
   if (newest && warp == 0) {
     // The new token, by one half of a warp: into the cache, and attended to as the cache holds it.
-    uint32_t k_new[words] = {}, v_new[words] = {};
-    if (holds) {
-      MINFER_UNROLL
-      for (int slot = 0; slot < slots; slot++) {
-        const float xk = turned[queries][first_elem + slot], xv = fresh(v + (size_t)kv_head * head_dim + first_elem + slot);
-        k_new[slot / 2] |= (uint32_t)f32_to_f16(xk) << (16 * (slot % 2));
-        v_new[slot / 2] |= (uint32_t)f32_to_f16(xv) << (16 * (slot % 2));
-      }
-      if (half == 0) {
-        const size_t at = position * kv_row + in_row + (size_t)first_elem * 2;
-        MINFER_UNROLL
-        for (int i = 0; i < words; i += 4) {
-          store16(keys + at + 4 * i, make_uint4(k_new[i], k_new[i + 1], k_new[i + 2], k_new[i + 3]));
-          store16(values + at + 4 * i, make_uint4(v_new[i], v_new[i + 1], v_new[i + 2], v_new[i + 3]));
-        }
-      }
+    float k_new[slots], v_new[slots];
+    MINFER_UNROLL
+    for (int slot = 0; slot < slots; slot++) {
+      k_new[slot] = holds ? turned[queries][first_elem + slot] : 0.0f;
+      v_new[slot] = holds ? fresh(v + (size_t)kv_head * head_dim + first_elem + slot) : 0.0f;
+    }
+    const Cache::Raw k_raw = Cache::pack8(k_new), v_raw = Cache::pack8(v_new);
+    if (holds && half == 0) {
+      Cache::store8(keys, index(position), k_raw);
+      Cache::store8(values, index(position), v_raw);
     }
     const float sum = score(k_new), s = half == 0 ? sum : -INFINITY;
     if (lane_index() == 0) MINFER_COVER(kv_head, position);

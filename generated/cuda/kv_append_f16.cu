@@ -4,9 +4,11 @@
 // kv_append_f16_element: A thread for each element.
 //   elem = 128*block + thread covers all cols
 //   token = token covers all tokens
-// spec 8b959a39b977ad2c7fbd8ac1e597e9dbee3b226f9f8489cc5ef1b73024116fbf
+// spec 9edaa1146a2c5dbc4abfa4ab21920fde9eab5e444fc8a4905ddbbf081adc28cc
 #include "minfer.cuh"
 #include "reduce.cuh"
+#include "cache.cuh"
+using Cache = CacheF16;
 
 // element
 // code: the baseline that every kernel is compiled for.
@@ -31,7 +33,5 @@ MINFER_KERNEL(kv_append_f16_element, 128, (const float* __restrict__ x, uint8_t*
   const int e = 128*block + thread, t = token;
   if (e >= cols) return;
   MINFER_COVER(t, e);
-  const size_t to = (size_t)positions[t] * cols + e;
-  const float v = x[(size_t)t * cols + e];
-  reinterpret_cast<uint16_t*>(cache)[to] = f32_to_f16(v);
+  Cache::put(cache, (size_t)positions[t] * cols + e, x[(size_t)t * cols + e]);
 }

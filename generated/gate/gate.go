@@ -245,10 +245,13 @@ var All = []*kernel.Entry{
 	&AttendCombine,
 	&AttendPrefillF16,
 	&AttendPrefillF32,
+	&AttendPrefillQ8_0,
 	&AttendSplitF16,
 	&AttendSplitF32,
+	&AttendSplitQ8_0,
 	&AttendStepF16,
 	&AttendStepF32,
+	&AttendStepQ8_0,
 	&EmbedBF16,
 	&EmbedF16,
 	&EmbedF32,
@@ -284,6 +287,7 @@ var All = []*kernel.Entry{
 	&GateRingQ8Q8_0,
 	&KvAppendF16,
 	&KvAppendF32,
+	&KvAppendQ8_0,
 	&MatmulQ8IQ1M,
 	&MatmulQ8IQ1S,
 	&MatmulQ8IQ2S,
@@ -417,7 +421,7 @@ type Switch struct {
 
 // Switches lists the switches by name.
 var Switches = []Switch{
-	{"MINFER_FUSE", []string{"attend-step/f16/d128_g8", "attend-step/f32/d128_g8_b2", "gate-ring-q8/q4_0/c56", "gate-ring-q8/q4_0/c32", "gate-ring-q8/q4_0/c20", "gate-ring-q8/q4_0/c16", "gate-ring-q8/q4_0/c14", "gate-ring-q8/q4_0/c8", "gate-ring-q8/q4_0/c4", "gate-ring-q8/q4_K/c56", "gate-ring-q8/q4_K/c32", "gate-ring-q8/q4_K/c20", "gate-ring-q8/q4_K/c16", "gate-ring-q8/q4_K/c14", "gate-ring-q8/q4_K/c8", "gate-ring-q8/q4_K/c4", "gate-ring-q8/q5_0/c56", "gate-ring-q8/q5_0/c32", "gate-ring-q8/q5_0/c20", "gate-ring-q8/q5_0/c16", "gate-ring-q8/q5_0/c14", "gate-ring-q8/q5_0/c8", "gate-ring-q8/q5_0/c4", "gate-ring-q8/q5_K/c56", "gate-ring-q8/q5_K/c32", "gate-ring-q8/q5_K/c20", "gate-ring-q8/q5_K/c16", "gate-ring-q8/q5_K/c14", "gate-ring-q8/q5_K/c8", "gate-ring-q8/q5_K/c4", "gate-ring-q8/q6_K/c56", "gate-ring-q8/q6_K/c32", "gate-ring-q8/q6_K/c20", "gate-ring-q8/q6_K/c16", "gate-ring-q8/q6_K/c14", "gate-ring-q8/q6_K/c8", "gate-ring-q8/q6_K/c4", "gate-ring-q8/q8_0/c56", "gate-ring-q8/q8_0/c32", "gate-ring-q8/q8_0/c20", "gate-ring-q8/q8_0/c16", "gate-ring-q8/q8_0/c14", "gate-ring-q8/q8_0/c8", "gate-ring-q8/q8_0/c4", "project-ring-q8/q4_0/c112", "project-ring-q8/q4_0/c76", "project-ring-q8/q4_0/c56", "project-ring-q8/q4_0/c32", "project-ring-q8/q4_0/c20", "project-ring-q8/q4_0/c16", "project-ring-q8/q4_0/c14", "project-ring-q8/q4_0/c8", "project-ring-q8/q4_0/c4", "project-ring-q8/q4_K/c112", "project-ring-q8/q4_K/c76", "project-ring-q8/q4_K/c56", "project-ring-q8/q4_K/c32", "project-ring-q8/q4_K/c20", "project-ring-q8/q4_K/c16", "project-ring-q8/q4_K/c14", "project-ring-q8/q4_K/c8", "project-ring-q8/q4_K/c4", "project-ring-q8/q5_0/c112", "project-ring-q8/q5_0/c76", "project-ring-q8/q5_0/c56", "project-ring-q8/q5_0/c32", "project-ring-q8/q5_0/c20", "project-ring-q8/q5_0/c16", "project-ring-q8/q5_0/c14", "project-ring-q8/q5_0/c8", "project-ring-q8/q5_0/c4", "project-ring-q8/q5_K/c112", "project-ring-q8/q5_K/c76", "project-ring-q8/q5_K/c56", "project-ring-q8/q5_K/c32", "project-ring-q8/q5_K/c20", "project-ring-q8/q5_K/c16", "project-ring-q8/q5_K/c14", "project-ring-q8/q5_K/c8", "project-ring-q8/q5_K/c4", "project-ring-q8/q6_K/c112", "project-ring-q8/q6_K/c76_r2", "project-ring-q8/q6_K/c56", "project-ring-q8/q6_K/c32", "project-ring-q8/q6_K/c20", "project-ring-q8/q6_K/c16", "project-ring-q8/q6_K/c14", "project-ring-q8/q6_K/c8", "project-ring-q8/q6_K/c4", "project-ring-q8/q8_0/c112", "project-ring-q8/q8_0/c76_r2", "project-ring-q8/q8_0/c56", "project-ring-q8/q8_0/c32", "project-ring-q8/q8_0/c20", "project-ring-q8/q8_0/c16", "project-ring-q8/q8_0/c14", "project-ring-q8/q8_0/c8", "project-ring-q8/q8_0/c4"}},
+	{"MINFER_FUSE", []string{"attend-step/f16/d128_g8", "attend-step/f32/d128_g8_b2", "attend-step/q8_0/d128_g8", "gate-ring-q8/q4_0/c56", "gate-ring-q8/q4_0/c32", "gate-ring-q8/q4_0/c20", "gate-ring-q8/q4_0/c16", "gate-ring-q8/q4_0/c14", "gate-ring-q8/q4_0/c8", "gate-ring-q8/q4_0/c4", "gate-ring-q8/q4_K/c56", "gate-ring-q8/q4_K/c32", "gate-ring-q8/q4_K/c20", "gate-ring-q8/q4_K/c16", "gate-ring-q8/q4_K/c14", "gate-ring-q8/q4_K/c8", "gate-ring-q8/q4_K/c4", "gate-ring-q8/q5_0/c56", "gate-ring-q8/q5_0/c32", "gate-ring-q8/q5_0/c20", "gate-ring-q8/q5_0/c16", "gate-ring-q8/q5_0/c14", "gate-ring-q8/q5_0/c8", "gate-ring-q8/q5_0/c4", "gate-ring-q8/q5_K/c56", "gate-ring-q8/q5_K/c32", "gate-ring-q8/q5_K/c20", "gate-ring-q8/q5_K/c16", "gate-ring-q8/q5_K/c14", "gate-ring-q8/q5_K/c8", "gate-ring-q8/q5_K/c4", "gate-ring-q8/q6_K/c56", "gate-ring-q8/q6_K/c32", "gate-ring-q8/q6_K/c20", "gate-ring-q8/q6_K/c16", "gate-ring-q8/q6_K/c14", "gate-ring-q8/q6_K/c8", "gate-ring-q8/q6_K/c4", "gate-ring-q8/q8_0/c56", "gate-ring-q8/q8_0/c32", "gate-ring-q8/q8_0/c20", "gate-ring-q8/q8_0/c16", "gate-ring-q8/q8_0/c14", "gate-ring-q8/q8_0/c8", "gate-ring-q8/q8_0/c4", "project-ring-q8/q4_0/c112", "project-ring-q8/q4_0/c76", "project-ring-q8/q4_0/c56", "project-ring-q8/q4_0/c32", "project-ring-q8/q4_0/c20", "project-ring-q8/q4_0/c16", "project-ring-q8/q4_0/c14", "project-ring-q8/q4_0/c8", "project-ring-q8/q4_0/c4", "project-ring-q8/q4_K/c112", "project-ring-q8/q4_K/c76", "project-ring-q8/q4_K/c56", "project-ring-q8/q4_K/c32", "project-ring-q8/q4_K/c20", "project-ring-q8/q4_K/c16", "project-ring-q8/q4_K/c14", "project-ring-q8/q4_K/c8", "project-ring-q8/q4_K/c4", "project-ring-q8/q5_0/c112", "project-ring-q8/q5_0/c76", "project-ring-q8/q5_0/c56", "project-ring-q8/q5_0/c32", "project-ring-q8/q5_0/c20", "project-ring-q8/q5_0/c16", "project-ring-q8/q5_0/c14", "project-ring-q8/q5_0/c8", "project-ring-q8/q5_0/c4", "project-ring-q8/q5_K/c112", "project-ring-q8/q5_K/c76", "project-ring-q8/q5_K/c56", "project-ring-q8/q5_K/c32", "project-ring-q8/q5_K/c20", "project-ring-q8/q5_K/c16", "project-ring-q8/q5_K/c14", "project-ring-q8/q5_K/c8", "project-ring-q8/q5_K/c4", "project-ring-q8/q6_K/c112", "project-ring-q8/q6_K/c76_r2", "project-ring-q8/q6_K/c56", "project-ring-q8/q6_K/c32", "project-ring-q8/q6_K/c20", "project-ring-q8/q6_K/c16", "project-ring-q8/q6_K/c14", "project-ring-q8/q6_K/c8", "project-ring-q8/q6_K/c4", "project-ring-q8/q8_0/c112", "project-ring-q8/q8_0/c76_r2", "project-ring-q8/q8_0/c56", "project-ring-q8/q8_0/c32", "project-ring-q8/q8_0/c20", "project-ring-q8/q8_0/c16", "project-ring-q8/q8_0/c14", "project-ring-q8/q8_0/c8", "project-ring-q8/q8_0/c4"}},
 	{"MINFER_IQ1M_PF", []string{"matvec-q8/iq1_m/v2_pf"}},
 	{"MINFER_IQ1S_PF", []string{"matvec-q8/iq1_s/v2_pf"}},
 	{"MINFER_IQ2S_PF", []string{"matvec-q8/iq2_s/v2_pf"}},

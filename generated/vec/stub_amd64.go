@@ -64,6 +64,16 @@ func quantizeAVX2(y *byte, x *float32, blocks int) (greatest uint32)
 //go:noescape
 func quantizeDealtAVX2(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
 
+// widenRowsAVX2 is Kernels.WidenRows.
+//
+//go:noescape
+func widenRowsAVX2(y *float32, d *uint16, q *int8, n int)
+
+// widenLanesAVX2 is Kernels.WidenLanes.
+//
+//go:noescape
+func widenLanesAVX2(y *float32, d *uint16, q *int8, n int)
+
 // softmaxAVX2 is Kernels.Softmax.
 //
 //go:noescape
@@ -188,6 +198,16 @@ func quantizeAVX512(y *byte, x *float32, blocks int) (greatest uint32)
 //
 //go:noescape
 func quantizeDealtAVX512(q *byte, f *float32, x *float32, blocks int, unit int, stride int) (greatest uint32)
+
+// widenRowsAVX512 is Kernels.WidenRows.
+//
+//go:noescape
+func widenRowsAVX512(y *float32, d *uint16, q *int8, n int)
+
+// widenLanesAVX512 is Kernels.WidenLanes.
+//
+//go:noescape
+func widenLanesAVX512(y *float32, d *uint16, q *int8, n int)
 
 // softmaxAVX512 is Kernels.Softmax.
 //

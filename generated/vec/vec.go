@@ -35,6 +35,11 @@ type Kernels struct {
 	// f32, the sums of all codes, of the first 16 and of the last 16 in f32, and these three negated in i32. Both move on by
 	// unit bytes from block to block.
 	QuantizeDealt func(q *byte, f *float32, x *float32, blocks, unit, stride int) (greatest uint32)
+	// WidenRows is y[16*i + l] = d[i] * q[16*i + l] for n rows of 16 codes, each with a scale in f16; n is a multiple of 4.
+	WidenRows func(y *float32, d *uint16, q *int8, n int)
+	// WidenLanes is y[512*g + 16*i + l] = d[16*g + l] * q[512*g + 16*i + l] for n groups of 32 rows of 16 codes, each lane of
+	// a group with a scale in f16.
+	WidenLanes func(y *float32, d *uint16, q *int8, n int)
 	// Softmax sets x[i] to exp(x[i] - greatest), where greatest is the greatest of before and all x. sum is that of
 	// the results: lane l has those of l mod 16, ascending, and lanes that differ in 8, 4, 2, 1 are added in turn.
 	Softmax func(x *float32, n int, before float32) (greatest, sum float32)

@@ -1036,6 +1036,347 @@ loop12:
 	VZEROUPPER
 	RET
 
+// func widenRowsAVX2(y *float32, d *uint16, q *int8, n int)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·widenRowsAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ q+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop13:
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW 2(CX), X1
+	VCVTPH2PS    X1, Y1
+	VPBROADCASTW 4(CX), X2
+	VCVTPH2PS    X2, Y2
+	VPBROADCASTW 6(CX), X3
+	VCVTPH2PS    X3, Y3
+	PREFETCHT0   4096(DX)
+	VPMOVSXBD    (DX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VPMOVSXBD    8(DX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VPMOVSXBD    16(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VPMOVSXBD    24(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 96(AX)
+	VPMOVSXBD    32(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VPMOVSXBD    40(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, 160(AX)
+	VPMOVSXBD    48(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y3, Y0, Y0
+	VMOVUPS      Y0, 192(AX)
+	VPMOVSXBD    56(DX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y3, Y0, Y0
+	VMOVUPS      Y0, 224(AX)
+	ADDQ         $+256, AX
+	ADDQ         $+64, DX
+	ADDQ         $+8, CX
+	SUBQ         $0x04, BX
+	JNZ          loop13
+	VZEROUPPER
+	RET
+
+// func widenLanesAVX2(y *float32, d *uint16, q *int8, n int)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·widenLanesAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ q+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop14:
+	VCVTPH2PS  (CX), Y0
+	VCVTPH2PS  16(CX), Y1
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4352(DX)
+	PREFETCHT0 4416(DX)
+	PREFETCHT0 4480(DX)
+	PREFETCHT0 4544(DX)
+	VPMOVSXBD  (DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, (AX)
+	VPMOVSXBD  8(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 32(AX)
+	VPMOVSXBD  16(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 64(AX)
+	VPMOVSXBD  24(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 96(AX)
+	VPMOVSXBD  32(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 128(AX)
+	VPMOVSXBD  40(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 160(AX)
+	VPMOVSXBD  48(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 192(AX)
+	VPMOVSXBD  56(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 224(AX)
+	VPMOVSXBD  64(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 256(AX)
+	VPMOVSXBD  72(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 288(AX)
+	VPMOVSXBD  80(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 320(AX)
+	VPMOVSXBD  88(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 352(AX)
+	VPMOVSXBD  96(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 384(AX)
+	VPMOVSXBD  104(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 416(AX)
+	VPMOVSXBD  112(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 448(AX)
+	VPMOVSXBD  120(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 480(AX)
+	VPMOVSXBD  128(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 512(AX)
+	VPMOVSXBD  136(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 544(AX)
+	VPMOVSXBD  144(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 576(AX)
+	VPMOVSXBD  152(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 608(AX)
+	VPMOVSXBD  160(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 640(AX)
+	VPMOVSXBD  168(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 672(AX)
+	VPMOVSXBD  176(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 704(AX)
+	VPMOVSXBD  184(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 736(AX)
+	VPMOVSXBD  192(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 768(AX)
+	VPMOVSXBD  200(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 800(AX)
+	VPMOVSXBD  208(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 832(AX)
+	VPMOVSXBD  216(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 864(AX)
+	VPMOVSXBD  224(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 896(AX)
+	VPMOVSXBD  232(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 928(AX)
+	VPMOVSXBD  240(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 960(AX)
+	VPMOVSXBD  248(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 992(AX)
+	VPMOVSXBD  256(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1024(AX)
+	VPMOVSXBD  264(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1056(AX)
+	VPMOVSXBD  272(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1088(AX)
+	VPMOVSXBD  280(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1120(AX)
+	VPMOVSXBD  288(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1152(AX)
+	VPMOVSXBD  296(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1184(AX)
+	VPMOVSXBD  304(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1216(AX)
+	VPMOVSXBD  312(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1248(AX)
+	VPMOVSXBD  320(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1280(AX)
+	VPMOVSXBD  328(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1312(AX)
+	VPMOVSXBD  336(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1344(AX)
+	VPMOVSXBD  344(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1376(AX)
+	VPMOVSXBD  352(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1408(AX)
+	VPMOVSXBD  360(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1440(AX)
+	VPMOVSXBD  368(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1472(AX)
+	VPMOVSXBD  376(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1504(AX)
+	VPMOVSXBD  384(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1536(AX)
+	VPMOVSXBD  392(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1568(AX)
+	VPMOVSXBD  400(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1600(AX)
+	VPMOVSXBD  408(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1632(AX)
+	VPMOVSXBD  416(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1664(AX)
+	VPMOVSXBD  424(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1696(AX)
+	VPMOVSXBD  432(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1728(AX)
+	VPMOVSXBD  440(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1760(AX)
+	VPMOVSXBD  448(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1792(AX)
+	VPMOVSXBD  456(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1824(AX)
+	VPMOVSXBD  464(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1856(AX)
+	VPMOVSXBD  472(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1888(AX)
+	VPMOVSXBD  480(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1920(AX)
+	VPMOVSXBD  488(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMOVUPS    Y2, 1952(AX)
+	VPMOVSXBD  496(DX), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, 1984(AX)
+	VPMOVSXBD  504(DX), Y0
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, 2016(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+512, DX
+	ADDQ       $+32, CX
+	DECQ       BX
+	JNZ        loop14
+	VZEROUPPER
+	RET
+
 // func softmaxAVX2(x *float32, n int, before float32) (greatest float32, sum float32)
 // Requires: AVX, AVX2
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
@@ -1046,12 +1387,12 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
 	MOVQ         CX, BX
 	SHRQ         $0x04, BX
 
-loop13:
+loop15:
 	VMAXPS       (DX), Y0, Y0
 	VMAXPS       32(DX), Y0, Y0
 	ADDQ         $+64, DX
 	DECQ         BX
-	JNZ          loop13
+	JNZ          loop15
 	VMOVUPS      Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VMAXPS       X0, X1, X1
@@ -1065,7 +1406,7 @@ loop13:
 	VPXOR        Y2, Y2, Y2
 	SHRQ         $0x04, CX
 
-loop14:
+loop16:
 	VMOVUPS      (AX), Y3
 	VSUBPS       Y0, Y3, Y3
 	VMOVUPS      expLow<>+0(SB), Y4
@@ -1144,7 +1485,7 @@ loop14:
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $+64, AX
 	DECQ         CX
-	JNZ          loop14
+	JNZ          loop16
 	VADDPS       Y1, Y2, Y1
 	VMOVUPS      Y1, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -1166,25 +1507,25 @@ TEXT ·outerF32x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop15:
+loop17:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	JZ      start15
+	JZ      start17
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 
-start15:
+start17:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop16:
+loop18:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop17:
+loop19:
 	PREFETCHT0   4096(R9)
 	PREFETCHT0   4160(R9)
 	PREFETCHT0   4224(R9)
@@ -1220,16 +1561,16 @@ loop17:
 	ADDQ         $+16, BX
 	ADDQ         $+256, R9
 	SUBQ         $0x04, R8
-	JNZ          loop17
+	JNZ          loop19
 	ADDQ         runStride+64(FP), DI
 	DECQ         SI
-	JNZ          loop16
+	JNZ          loop18
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), DX
 	DECQ         groups+40(FP)
-	JNZ          loop15
+	JNZ          loop17
 	VZEROUPPER
 	RET
 
@@ -1242,29 +1583,29 @@ TEXT ·outerF32x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop18:
+loop20:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	JZ      start18
+	JZ      start20
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
 	VMOVUPS 32(AX)(CX*1), Y3
 
-start18:
+start20:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop19:
+loop21:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop20:
+loop22:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   4224(R11)
@@ -1320,10 +1661,10 @@ loop20:
 	ADDQ         $+16, DI
 	ADDQ         $+256, R11
 	SUBQ         $0x04, R10
-	JNZ          loop20
+	JNZ          loop22
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop19
+	JNZ          loop21
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1331,7 +1672,7 @@ loop20:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop18
+	JNZ          loop20
 	VZEROUPPER
 	RET
 
@@ -1344,7 +1685,7 @@ TEXT ·outerF32x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop21:
+loop23:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
@@ -1353,7 +1694,7 @@ loop21:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	JZ      start21
+	JZ      start23
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1361,16 +1702,16 @@ loop21:
 	VMOVUPS (AX)(CX*2), Y4
 	VMOVUPS 32(AX)(CX*2), Y5
 
-start21:
+start23:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop22:
+loop24:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop23:
+loop25:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   4224(R11)
@@ -1446,10 +1787,10 @@ loop23:
 	ADDQ         $+16, DI
 	ADDQ         $+256, R11
 	SUBQ         $0x04, R10
-	JNZ          loop23
+	JNZ          loop25
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop22
+	JNZ          loop24
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1459,7 +1800,7 @@ loop23:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop21
+	JNZ          loop23
 	VZEROUPPER
 	RET
 
@@ -1474,7 +1815,7 @@ TEXT ·outerF32x4AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop24:
+loop26:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1485,7 +1826,7 @@ loop24:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	JZ      start24
+	JZ      start26
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1495,18 +1836,18 @@ loop24:
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 
-start24:
+start26:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop25:
+loop27:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop26:
+loop28:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1603,10 +1944,10 @@ loop26:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop26
+	JNZ          loop28
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop25
+	JNZ          loop27
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1619,7 +1960,7 @@ loop26:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop24
+	JNZ          loop26
 	VZEROUPPER
 	RET
 
@@ -1634,7 +1975,7 @@ TEXT ·outerF32x5AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop27:
+loop29:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1647,7 +1988,7 @@ loop27:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
-	JZ      start27
+	JZ      start29
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1659,18 +2000,18 @@ loop27:
 	VMOVUPS (DI)(CX*1), Y8
 	VMOVUPS 32(DI)(CX*1), Y9
 
-start27:
+start29:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop28:
+loop30:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop29:
+loop31:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1787,10 +2128,10 @@ loop29:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop29
+	JNZ          loop31
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop28
+	JNZ          loop30
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -1805,7 +2146,7 @@ loop29:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop27
+	JNZ          loop29
 	VZEROUPPER
 	RET
 
@@ -1820,7 +2161,7 @@ TEXT ·outerF32x6AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop30:
+loop32:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -1835,7 +2176,7 @@ loop30:
 	VPXOR   Y9, Y9, Y9
 	VPXOR   Y10, Y10, Y10
 	VPXOR   Y11, Y11, Y11
-	JZ      start30
+	JZ      start32
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -1849,18 +2190,18 @@ loop30:
 	VMOVUPS (DI)(CX*2), Y10
 	VMOVUPS 32(DI)(CX*2), Y11
 
-start30:
+start32:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop31:
+loop33:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop32:
+loop34:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	PREFETCHT0   4224(R13)
@@ -1997,10 +2338,10 @@ loop32:
 	ADDQ         $+16, R9
 	ADDQ         $+256, R13
 	SUBQ         $0x04, R12
-	JNZ          loop32
+	JNZ          loop34
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop31
+	JNZ          loop33
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2017,7 +2358,7 @@ loop32:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop30
+	JNZ          loop32
 	VZEROUPPER
 	RET
 
@@ -2030,25 +2371,25 @@ TEXT ·outerF16x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop33:
+loop35:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	JZ      start33
+	JZ      start35
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 
-start33:
+start35:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop34:
+loop36:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop35:
+loop37:
 	PREFETCHT0   4096(R9)
 	PREFETCHT0   4160(R9)
 	VCVTPH2PS    (R9), Y2
@@ -2082,16 +2423,16 @@ loop35:
 	ADDQ         $+16, BX
 	ADDQ         $+128, R9
 	SUBQ         $0x04, R8
-	JNZ          loop35
+	JNZ          loop37
 	ADDQ         runStride+64(FP), DI
 	DECQ         SI
-	JNZ          loop34
+	JNZ          loop36
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), DX
 	DECQ         groups+40(FP)
-	JNZ          loop33
+	JNZ          loop35
 	VZEROUPPER
 	RET
 
@@ -2104,29 +2445,29 @@ TEXT ·outerF16x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop36:
+loop38:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	JZ      start36
+	JZ      start38
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
 	VMOVUPS 32(AX)(CX*1), Y3
 
-start36:
+start38:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop37:
+loop39:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop38:
+loop40:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y4
@@ -2180,10 +2521,10 @@ loop38:
 	ADDQ         $+16, DI
 	ADDQ         $+128, R11
 	SUBQ         $0x04, R10
-	JNZ          loop38
+	JNZ          loop40
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop37
+	JNZ          loop39
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2191,7 +2532,7 @@ loop38:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop36
+	JNZ          loop38
 	VZEROUPPER
 	RET
 
@@ -2204,7 +2545,7 @@ TEXT ·outerF16x3AVX2(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop39:
+loop41:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXOR   Y0, Y0, Y0
@@ -2213,7 +2554,7 @@ loop39:
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	JZ      start39
+	JZ      start41
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2221,16 +2562,16 @@ loop39:
 	VMOVUPS (AX)(CX*2), Y4
 	VMOVUPS 32(AX)(CX*2), Y5
 
-start39:
+start41:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop40:
+loop42:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop41:
+loop43:
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   4160(R11)
 	VCVTPH2PS    (R11), Y6
@@ -2304,10 +2645,10 @@ loop41:
 	ADDQ         $+16, DI
 	ADDQ         $+128, R11
 	SUBQ         $0x04, R10
-	JNZ          loop41
+	JNZ          loop43
 	ADDQ         runStride+64(FP), R9
 	DECQ         R8
-	JNZ          loop40
+	JNZ          loop42
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2317,7 +2658,7 @@ loop41:
 	ADDQ         $0x40, AX
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop39
+	JNZ          loop41
 	VZEROUPPER
 	RET
 
@@ -2332,7 +2673,7 @@ TEXT ·outerF16x4AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop42:
+loop44:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2343,7 +2684,7 @@ loop42:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	JZ      start42
+	JZ      start44
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2353,18 +2694,18 @@ loop42:
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 
-start42:
+start44:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop43:
+loop45:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop44:
+loop46:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y8
@@ -2459,10 +2800,10 @@ loop44:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop44
+	JNZ          loop46
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop43
+	JNZ          loop45
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2475,7 +2816,7 @@ loop44:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop42
+	JNZ          loop44
 	VZEROUPPER
 	RET
 
@@ -2490,7 +2831,7 @@ TEXT ·outerF16x5AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop45:
+loop47:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2503,7 +2844,7 @@ loop45:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
-	JZ      start45
+	JZ      start47
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2515,18 +2856,18 @@ loop45:
 	VMOVUPS (DI)(CX*1), Y8
 	VMOVUPS 32(DI)(CX*1), Y9
 
-start45:
+start47:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop46:
+loop48:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop47:
+loop49:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y10
@@ -2641,10 +2982,10 @@ loop47:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop47
+	JNZ          loop49
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop46
+	JNZ          loop48
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2659,7 +3000,7 @@ loop47:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop45
+	JNZ          loop47
 	VZEROUPPER
 	RET
 
@@ -2674,7 +3015,7 @@ TEXT ·outerF16x6AVX2(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop48:
+loop50:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXOR   Y0, Y0, Y0
@@ -2689,7 +3030,7 @@ loop48:
 	VPXOR   Y9, Y9, Y9
 	VPXOR   Y10, Y10, Y10
 	VPXOR   Y11, Y11, Y11
-	JZ      start48
+	JZ      start50
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS (AX)(CX*1), Y2
@@ -2703,18 +3044,18 @@ loop48:
 	VMOVUPS (DI)(CX*2), Y10
 	VMOVUPS 32(DI)(CX*2), Y11
 
-start48:
+start50:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop49:
+loop51:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop50:
+loop52:
 	PREFETCHT0   4096(R13)
 	PREFETCHT0   4160(R13)
 	VCVTPH2PS    (R13), Y12
@@ -2849,10 +3190,10 @@ loop50:
 	ADDQ         $+16, R9
 	ADDQ         $+128, R13
 	SUBQ         $0x04, R12
-	JNZ          loop50
+	JNZ          loop52
 	ADDQ         runStride+64(FP), R11
 	DECQ         R10
-	JNZ          loop49
+	JNZ          loop51
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, (AX)(CX*1)
@@ -2869,7 +3210,7 @@ loop50:
 	ADDQ         $0x40, DI
 	ADDQ         groupStride+48(FP), SI
 	DECQ         groups+40(FP)
-	JNZ          loop48
+	JNZ          loop50
 	VZEROUPPER
 	RET
 
@@ -2881,13 +3222,13 @@ TEXT ·magnitudeAVX512(SB), NOSPLIT, $0-20
 	MOVQ   n+8(FP), CX
 	SHRQ   $0x04, CX
 
-loop51:
+loop53:
 	VMOVUPS       (AX), Z1
 	VANDPS        magnitude<>+0(SB), Z1, Z1
 	VPMAXUD       Z1, Z0, Z0
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop51
+	JNZ           loop53
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2910,7 +3251,7 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
 	MOVQ   n+8(FP), CX
 	SHRQ   $0x04, CX
 
-loop52:
+loop54:
 	VCVTPS2PD     (AX), Z2
 	VMULPD        Z2, Z2, Z2
 	VADDPD        Z2, Z0, Z0
@@ -2919,7 +3260,7 @@ loop52:
 	VADDPD        Z2, Z1, Z1
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop52
+	JNZ           loop54
 	VADDPD        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y1
@@ -2942,7 +3283,7 @@ TEXT ·normAVX512(SB), NOSPLIT, $0-44
 	MOVQ         n+32(FP), BX
 	SHRQ         $0x04, BX
 
-loop53:
+loop55:
 	VMULPS        (CX), Z1, Z2
 	VMULPS        (DX), Z2, Z2
 	VMOVUPS       Z2, (AX)
@@ -2952,7 +3293,7 @@ loop53:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop53
+	JNZ           loop55
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -2977,7 +3318,7 @@ TEXT ·scaleAVX512(SB), NOSPLIT, $0-36
 	MOVQ         n+24(FP), DX
 	SHRQ         $0x04, DX
 
-loop54:
+loop56:
 	VMULPS        (CX), Z1, Z3
 	VADDPS        Z2, Z3, Z3
 	VMOVUPS       Z3, (AX)
@@ -2986,7 +3327,7 @@ loop54:
 	ADDQ          $+64, AX
 	ADDQ          $+64, CX
 	DECQ          DX
-	JNZ           loop54
+	JNZ           loop56
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3010,7 +3351,7 @@ TEXT ·mergeAVX512(SB), NOSPLIT, $0-32
 	MOVQ         n+24(FP), DX
 	SHRQ         $0x04, DX
 
-loop55:
+loop57:
 	VMULPS  (AX), Z0, Z2
 	VMULPS  (CX), Z1, Z3
 	VADDPS  Z3, Z2, Z2
@@ -3018,7 +3359,7 @@ loop55:
 	ADDQ    $+64, AX
 	ADDQ    $+64, CX
 	DECQ    DX
-	JNZ     loop55
+	JNZ     loop57
 	VZEROUPPER
 	RET
 
@@ -3032,7 +3373,7 @@ TEXT ·addAVX512(SB), NOSPLIT, $0-36
 	MOVQ   n+24(FP), BX
 	SHRQ   $0x04, BX
 
-loop56:
+loop58:
 	VMOVUPS       (CX), Z1
 	VADDPS        (DX), Z1, Z1
 	VMOVUPS       Z1, (AX)
@@ -3042,7 +3383,7 @@ loop56:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop56
+	JNZ           loop58
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3066,7 +3407,7 @@ TEXT ·siLUMulAVX512(SB), NOSPLIT, $0-36
 	MOVQ   n+24(FP), BX
 	SHRQ   $0x04, BX
 
-loop57:
+loop59:
 	VMOVUPS       (CX), Z1
 	VXORPS        sign<>+0(SB), Z1, Z2
 	VMOVUPS       expLow<>+0(SB), Z3
@@ -3113,7 +3454,7 @@ loop57:
 	ADDQ          $+64, CX
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop57
+	JNZ           loop59
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3139,7 +3480,7 @@ TEXT ·turnHalvesAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), R8
 	SHRQ $0x04, R8
 
-loop58:
+loop60:
 	VMOVUPS (DX), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS (SI), Z2
@@ -3159,7 +3500,7 @@ loop58:
 	ADDQ    $+64, SI
 	ADDQ    $+64, DI
 	DECQ    R8
-	JNZ     loop58
+	JNZ     loop60
 	VZEROUPPER
 	RET
 
@@ -3173,7 +3514,7 @@ TEXT ·turnAdjacentAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	SHRQ $0x04, SI
 
-loop59:
+loop61:
 	VMOVUPS   (CX), Z0
 	VPMOVZXDQ (DX), Z1
 	VMOVSLDUP Z1, Z1
@@ -3201,7 +3542,7 @@ loop59:
 	ADDQ      $+64, DX
 	ADDQ      $+64, BX
 	DECQ      SI
-	JNZ       loop59
+	JNZ       loop61
 	VZEROUPPER
 	RET
 
@@ -3214,7 +3555,7 @@ TEXT ·toF16AVX512(SB), NOSPLIT, $0-28
 	MOVQ   n+16(FP), DX
 	SHRQ   $0x04, DX
 
-loop60:
+loop62:
 	VMOVUPS       (CX), Z1
 	VCVTPS2PH     $0x00, Z1, Y1
 	VMOVUPS       Y1, (AX)
@@ -3224,7 +3565,7 @@ loop60:
 	ADDQ          $+32, AX
 	ADDQ          $+64, CX
 	DECQ          DX
-	JNZ           loop60
+	JNZ           loop62
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VPMAXUD       Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3247,7 +3588,7 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-28
 	XORL   BX, BX
 	VMOVSS levels<>+0(SB), X0
 
-loop61:
+loop63:
 	VPXORD        Z1, Z1, Z1
 	VMOVUPS       (CX), Z2
 	VANDPS        magnitude<>+0(SB), Z2, Z3
@@ -3301,7 +3642,7 @@ loop61:
 	ADDQ          $+40, AX
 	ADDQ          $+128, CX
 	DECQ          DX
-	JNZ           loop61
+	JNZ           loop63
 	MOVL          BX, greatest+24(FP)
 	VZEROUPPER
 	RET
@@ -3318,7 +3659,7 @@ TEXT ·quantizeDealtAVX512(SB), NOSPLIT, $0-52
 	XORL   R9, R9
 	VMOVSS levels<>+0(SB), X0
 
-loop62:
+loop64:
 	VPXORD        Z1, Z1, Z1
 	VMOVUPS       (DX), Z2
 	VANDPS        magnitude<>+0(SB), Z2, Z3
@@ -3384,8 +3725,204 @@ loop62:
 	ADDQ          SI, CX
 	ADDQ          $+128, DX
 	DECQ          BX
-	JNZ           loop62
+	JNZ           loop64
 	MOVL          R9, greatest+48(FP)
+	VZEROUPPER
+	RET
+
+// func widenRowsAVX512(y *float32, d *uint16, q *int8, n int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·widenRowsAVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ q+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop65:
+	VPBROADCASTW (CX), Y0
+	VCVTPH2PS    Y0, Z0
+	VPBROADCASTW 2(CX), Y1
+	VCVTPH2PS    Y1, Z1
+	VPBROADCASTW 4(CX), Y2
+	VCVTPH2PS    Y2, Z2
+	VPBROADCASTW 6(CX), Y3
+	VCVTPH2PS    Y3, Z3
+	PREFETCHT0   4096(DX)
+	VPMOVSXBD    (DX), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VPMOVSXBD    16(DX), Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, 64(AX)
+	VPMOVSXBD    32(DX), Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVUPS      Z0, 128(AX)
+	VPMOVSXBD    48(DX), Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMOVUPS      Z0, 192(AX)
+	ADDQ         $+256, AX
+	ADDQ         $+64, DX
+	ADDQ         $+8, CX
+	SUBQ         $0x04, BX
+	JNZ          loop65
+	VZEROUPPER
+	RET
+
+// func widenLanesAVX512(y *float32, d *uint16, q *int8, n int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·widenLanesAVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ q+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop66:
+	VCVTPH2PS  (CX), Z0
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4352(DX)
+	PREFETCHT0 4416(DX)
+	PREFETCHT0 4480(DX)
+	PREFETCHT0 4544(DX)
+	VPMOVSXBD  (DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, (AX)
+	VPMOVSXBD  16(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 64(AX)
+	VPMOVSXBD  32(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 128(AX)
+	VPMOVSXBD  48(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 192(AX)
+	VPMOVSXBD  64(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 256(AX)
+	VPMOVSXBD  80(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 320(AX)
+	VPMOVSXBD  96(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 384(AX)
+	VPMOVSXBD  112(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 448(AX)
+	VPMOVSXBD  128(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 512(AX)
+	VPMOVSXBD  144(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 576(AX)
+	VPMOVSXBD  160(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 640(AX)
+	VPMOVSXBD  176(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 704(AX)
+	VPMOVSXBD  192(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 768(AX)
+	VPMOVSXBD  208(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 832(AX)
+	VPMOVSXBD  224(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 896(AX)
+	VPMOVSXBD  240(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 960(AX)
+	VPMOVSXBD  256(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1024(AX)
+	VPMOVSXBD  272(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1088(AX)
+	VPMOVSXBD  288(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1152(AX)
+	VPMOVSXBD  304(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1216(AX)
+	VPMOVSXBD  320(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1280(AX)
+	VPMOVSXBD  336(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1344(AX)
+	VPMOVSXBD  352(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1408(AX)
+	VPMOVSXBD  368(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1472(AX)
+	VPMOVSXBD  384(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1536(AX)
+	VPMOVSXBD  400(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1600(AX)
+	VPMOVSXBD  416(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1664(AX)
+	VPMOVSXBD  432(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1728(AX)
+	VPMOVSXBD  448(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1792(AX)
+	VPMOVSXBD  464(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1856(AX)
+	VPMOVSXBD  480(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1920(AX)
+	VPMOVSXBD  496(DX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, 1984(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+512, DX
+	ADDQ       $+32, CX
+	DECQ       BX
+	JNZ        loop66
 	VZEROUPPER
 	RET
 
@@ -3399,11 +3936,11 @@ TEXT ·softmaxAVX512(SB), NOSPLIT, $0-32
 	MOVQ         CX, BX
 	SHRQ         $0x04, BX
 
-loop63:
+loop67:
 	VMAXPS        (DX), Z0, Z0
 	ADDQ          $+64, DX
 	DECQ          BX
-	JNZ           loop63
+	JNZ           loop67
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VMAXPS        Y0, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X0
@@ -3417,7 +3954,7 @@ loop63:
 	VPXORD        Z2, Z2, Z2
 	SHRQ          $0x04, CX
 
-loop64:
+loop68:
 	VMOVUPS       (AX), Z1
 	VSUBPS        Z0, Z1, Z1
 	VMOVUPS       expLow<>+0(SB), Z3
@@ -3458,7 +3995,7 @@ loop64:
 	VADDPS        Z1, Z2, Z2
 	ADDQ          $+64, AX
 	DECQ          CX
-	JNZ           loop64
+	JNZ           loop68
 	VEXTRACTF64X4 $0x01, Z2, Y0
 	VADDPS        Y2, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -3480,23 +4017,23 @@ TEXT ·outerF32x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop65:
+loop69:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXORD  Z0, Z0, Z0
-	JZ      start65
+	JZ      start69
 	VMOVUPS (AX), Z0
 
-start65:
+start69:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop66:
+loop70:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop67:
+loop71:
 	PREFETCHT0  4096(R9)
 	PREFETCHT0  4160(R9)
 	PREFETCHT0  4224(R9)
@@ -3516,15 +4053,15 @@ loop67:
 	ADDQ        $+16, BX
 	ADDQ        $+256, R9
 	SUBQ        $0x04, R8
-	JNZ         loop67
+	JNZ         loop71
 	ADDQ        runStride+64(FP), DI
 	DECQ        SI
-	JNZ         loop66
+	JNZ         loop70
 	VMOVUPS     Z0, (AX)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), DX
 	DECQ        groups+40(FP)
-	JNZ         loop65
+	JNZ         loop69
 	VZEROUPPER
 	RET
 
@@ -3537,25 +4074,25 @@ TEXT ·outerF32x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop68:
+loop72:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
-	JZ      start68
+	JZ      start72
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 
-start68:
+start72:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop69:
+loop73:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop70:
+loop74:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	PREFETCHT0  4224(R11)
@@ -3583,16 +4120,16 @@ loop70:
 	ADDQ        $+16, DI
 	ADDQ        $+256, R11
 	SUBQ        $0x04, R10
-	JNZ         loop70
+	JNZ         loop74
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop69
+	JNZ         loop73
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop68
+	JNZ         loop72
 	VZEROUPPER
 	RET
 
@@ -3605,27 +4142,27 @@ TEXT ·outerF32x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop71:
+loop75:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
-	JZ      start71
+	JZ      start75
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 
-start71:
+start75:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop72:
+loop76:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop73:
+loop77:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	PREFETCHT0  4224(R11)
@@ -3661,17 +4198,17 @@ loop73:
 	ADDQ        $+16, DI
 	ADDQ        $+256, R11
 	SUBQ        $0x04, R10
-	JNZ         loop73
+	JNZ         loop77
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop72
+	JNZ         loop76
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop71
+	JNZ         loop75
 	VZEROUPPER
 	RET
 
@@ -3686,31 +4223,31 @@ TEXT ·outerF32x4AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop74:
+loop78:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	JZ      start74
+	JZ      start78
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 
-start74:
+start78:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop75:
+loop79:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop76:
+loop80:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3755,10 +4292,10 @@ loop76:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop76
+	JNZ         loop80
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop75
+	JNZ         loop79
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3767,7 +4304,7 @@ loop76:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop74
+	JNZ         loop78
 	VZEROUPPER
 	RET
 
@@ -3782,7 +4319,7 @@ TEXT ·outerF32x5AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop77:
+loop81:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -3790,25 +4327,25 @@ loop77:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
-	JZ      start77
+	JZ      start81
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 	VMOVUPS (DI)(CX*1), Z4
 
-start77:
+start81:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop78:
+loop82:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop79:
+loop83:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3861,10 +4398,10 @@ loop79:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop79
+	JNZ         loop83
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop78
+	JNZ         loop82
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3874,7 +4411,7 @@ loop79:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop77
+	JNZ         loop81
 	VZEROUPPER
 	RET
 
@@ -3889,7 +4426,7 @@ TEXT ·outerF32x6AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop80:
+loop84:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -3898,7 +4435,7 @@ loop80:
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
-	JZ      start80
+	JZ      start84
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -3906,18 +4443,18 @@ loop80:
 	VMOVUPS (DI)(CX*1), Z4
 	VMOVUPS (DI)(CX*2), Z5
 
-start80:
+start84:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop81:
+loop85:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop82:
+loop86:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	PREFETCHT0  4224(R13)
@@ -3978,10 +4515,10 @@ loop82:
 	ADDQ        $+16, R9
 	ADDQ        $+256, R13
 	SUBQ        $0x04, R12
-	JNZ         loop82
+	JNZ         loop86
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop81
+	JNZ         loop85
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -3992,7 +4529,7 @@ loop82:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop80
+	JNZ         loop84
 	VZEROUPPER
 	RET
 
@@ -4009,7 +4546,7 @@ TEXT ·outerF32x7AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop83:
+loop87:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4019,7 +4556,7 @@ loop83:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
-	JZ      start83
+	JZ      start87
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4028,7 +4565,7 @@ loop83:
 	VMOVUPS (DI)(CX*2), Z5
 	VMOVUPS (R8), Z6
 
-start83:
+start87:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4037,11 +4574,11 @@ start83:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop84:
+loop88:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop85:
+loop89:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	PREFETCHT0  4224(R15)
@@ -4111,10 +4648,10 @@ loop85:
 	ADDQ        $+16, R11
 	ADDQ        $+256, R15
 	SUBQ        $0x04, R14
-	JNZ         loop85
+	JNZ         loop89
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop84
+	JNZ         loop88
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4127,7 +4664,7 @@ loop85:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop83
+	JNZ         loop87
 	VZEROUPPER
 	RET
 
@@ -4144,7 +4681,7 @@ TEXT ·outerF32x8AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop86:
+loop90:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4155,7 +4692,7 @@ loop86:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	JZ      start86
+	JZ      start90
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4165,7 +4702,7 @@ loop86:
 	VMOVUPS (R8), Z6
 	VMOVUPS (R8)(CX*1), Z7
 
-start86:
+start90:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4174,11 +4711,11 @@ start86:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop87:
+loop91:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop88:
+loop92:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	PREFETCHT0  4224(R15)
@@ -4256,10 +4793,10 @@ loop88:
 	ADDQ        $+16, R11
 	ADDQ        $+256, R15
 	SUBQ        $0x04, R14
-	JNZ         loop88
+	JNZ         loop92
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop87
+	JNZ         loop91
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4273,7 +4810,7 @@ loop88:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop86
+	JNZ         loop90
 	VZEROUPPER
 	RET
 
@@ -4286,23 +4823,23 @@ TEXT ·outerF16x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), DX
 	MOVQ b+32(FP), DX
 
-loop89:
+loop93:
 	MOVQ    keep+80(FP), BX
 	TESTQ   BX, BX
 	VPXORD  Z0, Z0, Z0
-	JZ      start89
+	JZ      start93
 	VMOVUPS (AX), Z0
 
-start89:
+start93:
 	MOVQ CX, BX
 	MOVQ runs+56(FP), SI
 	MOVQ DX, DI
 
-loop90:
+loop94:
 	MOVQ run+72(FP), R8
 	MOVQ DI, R9
 
-loop91:
+loop95:
 	PREFETCHT0  4096(R9)
 	PREFETCHT0  4160(R9)
 	VCVTPH2PS   (R9), Z1
@@ -4320,15 +4857,15 @@ loop91:
 	ADDQ        $+16, BX
 	ADDQ        $+128, R9
 	SUBQ        $0x04, R8
-	JNZ         loop91
+	JNZ         loop95
 	ADDQ        runStride+64(FP), DI
 	DECQ        SI
-	JNZ         loop90
+	JNZ         loop94
 	VMOVUPS     Z0, (AX)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), DX
 	DECQ        groups+40(FP)
-	JNZ         loop89
+	JNZ         loop93
 	VZEROUPPER
 	RET
 
@@ -4341,25 +4878,25 @@ TEXT ·outerF16x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop92:
+loop96:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
-	JZ      start92
+	JZ      start96
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 
-start92:
+start96:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop93:
+loop97:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop94:
+loop98:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z2
@@ -4385,16 +4922,16 @@ loop94:
 	ADDQ        $+16, DI
 	ADDQ        $+128, R11
 	SUBQ        $0x04, R10
-	JNZ         loop94
+	JNZ         loop98
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop93
+	JNZ         loop97
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop92
+	JNZ         loop96
 	VZEROUPPER
 	RET
 
@@ -4407,27 +4944,27 @@ TEXT ·outerF16x3AVX512(SB), NOSPLIT, $0-88
 	MOVQ aStride+24(FP), BX
 	MOVQ b+32(FP), SI
 
-loop95:
+loop99:
 	MOVQ    keep+80(FP), DI
 	TESTQ   DI, DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
-	JZ      start95
+	JZ      start99
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 
-start95:
+start99:
 	MOVQ DX, DI
 	MOVQ runs+56(FP), R8
 	MOVQ SI, R9
 
-loop96:
+loop100:
 	MOVQ run+72(FP), R10
 	MOVQ R9, R11
 
-loop97:
+loop101:
 	PREFETCHT0  4096(R11)
 	PREFETCHT0  4160(R11)
 	VCVTPH2PS   (R11), Z3
@@ -4461,17 +4998,17 @@ loop97:
 	ADDQ        $+16, DI
 	ADDQ        $+128, R11
 	SUBQ        $0x04, R10
-	JNZ         loop97
+	JNZ         loop101
 	ADDQ        runStride+64(FP), R9
 	DECQ        R8
-	JNZ         loop96
+	JNZ         loop100
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
 	ADDQ        $0x40, AX
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop95
+	JNZ         loop99
 	VZEROUPPER
 	RET
 
@@ -4486,31 +5023,31 @@ TEXT ·outerF16x4AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop98:
+loop102:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	JZ      start98
+	JZ      start102
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 
-start98:
+start102:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop99:
+loop103:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop100:
+loop104:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z4
@@ -4553,10 +5090,10 @@ loop100:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop100
+	JNZ         loop104
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop99
+	JNZ         loop103
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4565,7 +5102,7 @@ loop100:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop98
+	JNZ         loop102
 	VZEROUPPER
 	RET
 
@@ -4580,7 +5117,7 @@ TEXT ·outerF16x5AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop101:
+loop105:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -4588,25 +5125,25 @@ loop101:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
-	JZ      start101
+	JZ      start105
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
 	VMOVUPS (DI), Z3
 	VMOVUPS (DI)(CX*1), Z4
 
-start101:
+start105:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop102:
+loop106:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop103:
+loop107:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z5
@@ -4657,10 +5194,10 @@ loop103:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop103
+	JNZ         loop107
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop102
+	JNZ         loop106
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4670,7 +5207,7 @@ loop103:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop101
+	JNZ         loop105
 	VZEROUPPER
 	RET
 
@@ -4685,7 +5222,7 @@ TEXT ·outerF16x6AVX512(SB), NOSPLIT, $0-88
 	LEAQ (AX)(CX*2), DI
 	ADDQ CX, DI
 
-loop104:
+loop108:
 	MOVQ    keep+80(FP), R8
 	TESTQ   R8, R8
 	VPXORD  Z0, Z0, Z0
@@ -4694,7 +5231,7 @@ loop104:
 	VPXORD  Z3, Z3, Z3
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
-	JZ      start104
+	JZ      start108
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4702,18 +5239,18 @@ loop104:
 	VMOVUPS (DI)(CX*1), Z4
 	VMOVUPS (DI)(CX*2), Z5
 
-start104:
+start108:
 	MOVQ DX, R8
 	LEAQ (R8)(BX*2), R9
 	ADDQ BX, R9
 	MOVQ runs+56(FP), R10
 	MOVQ SI, R11
 
-loop105:
+loop109:
 	MOVQ run+72(FP), R12
 	MOVQ R11, R13
 
-loop106:
+loop110:
 	PREFETCHT0  4096(R13)
 	PREFETCHT0  4160(R13)
 	VCVTPH2PS   (R13), Z6
@@ -4772,10 +5309,10 @@ loop106:
 	ADDQ        $+16, R9
 	ADDQ        $+128, R13
 	SUBQ        $0x04, R12
-	JNZ         loop106
+	JNZ         loop110
 	ADDQ        runStride+64(FP), R11
 	DECQ        R10
-	JNZ         loop105
+	JNZ         loop109
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4786,7 +5323,7 @@ loop106:
 	ADDQ        $0x40, DI
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop104
+	JNZ         loop108
 	VZEROUPPER
 	RET
 
@@ -4803,7 +5340,7 @@ TEXT ·outerF16x7AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop107:
+loop111:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4813,7 +5350,7 @@ loop107:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
-	JZ      start107
+	JZ      start111
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4822,7 +5359,7 @@ loop107:
 	VMOVUPS (DI)(CX*2), Z5
 	VMOVUPS (R8), Z6
 
-start107:
+start111:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4831,11 +5368,11 @@ start107:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop108:
+loop112:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop109:
+loop113:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z7
@@ -4903,10 +5440,10 @@ loop109:
 	ADDQ        $+16, R11
 	ADDQ        $+128, R15
 	SUBQ        $0x04, R14
-	JNZ         loop109
+	JNZ         loop113
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop108
+	JNZ         loop112
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -4919,7 +5456,7 @@ loop109:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop107
+	JNZ         loop111
 	VZEROUPPER
 	RET
 
@@ -4936,7 +5473,7 @@ TEXT ·outerF16x8AVX512(SB), NOSPLIT, $0-88
 	LEAQ (DI)(CX*2), R8
 	ADDQ CX, R8
 
-loop110:
+loop114:
 	MOVQ    keep+80(FP), R9
 	TESTQ   R9, R9
 	VPXORD  Z0, Z0, Z0
@@ -4947,7 +5484,7 @@ loop110:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	JZ      start110
+	JZ      start114
 	VMOVUPS (AX), Z0
 	VMOVUPS (AX)(CX*1), Z1
 	VMOVUPS (AX)(CX*2), Z2
@@ -4957,7 +5494,7 @@ loop110:
 	VMOVUPS (R8), Z6
 	VMOVUPS (R8)(CX*1), Z7
 
-start110:
+start114:
 	MOVQ DX, R9
 	LEAQ (R9)(BX*2), R10
 	ADDQ BX, R10
@@ -4966,11 +5503,11 @@ start110:
 	MOVQ runs+56(FP), R12
 	MOVQ SI, R13
 
-loop111:
+loop115:
 	MOVQ run+72(FP), R14
 	MOVQ R13, R15
 
-loop112:
+loop116:
 	PREFETCHT0  4096(R15)
 	PREFETCHT0  4160(R15)
 	VCVTPH2PS   (R15), Z8
@@ -5046,10 +5583,10 @@ loop112:
 	ADDQ        $+16, R11
 	ADDQ        $+128, R15
 	SUBQ        $0x04, R14
-	JNZ         loop112
+	JNZ         loop116
 	ADDQ        runStride+64(FP), R13
 	DECQ        R12
-	JNZ         loop111
+	JNZ         loop115
 	VMOVUPS     Z0, (AX)
 	VMOVUPS     Z1, (AX)(CX*1)
 	VMOVUPS     Z2, (AX)(CX*2)
@@ -5063,7 +5600,7 @@ loop112:
 	ADDQ        $0x40, R8
 	ADDQ        groupStride+48(FP), SI
 	DECQ        groups+40(FP)
-	JNZ         loop110
+	JNZ         loop114
 	VZEROUPPER
 	RET
 
@@ -5071,8 +5608,8 @@ loop112:
 TEXT ·Pause(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), AX
 
-loop113:
+loop117:
 	PAUSE
 	DECQ AX
-	JNZ  loop113
+	JNZ  loop117
 	RET

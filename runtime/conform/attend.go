@@ -87,12 +87,23 @@ func (s *Subject) memory(a attention) *memory {
 	case nanQ:
 		m.q[r.IntN(len(m.q))] = float32(math.NaN())
 	}
-	m.kb, m.vb = make([]byte, len(m.k)*s.Info.BlockBytes), make([]byte, len(m.v)*s.Info.BlockBytes)
-	kernels.Quantize(m.kb, m.k)
-	kernels.Quantize(m.vb, m.v)
-	kernels.Dequantize(m.k, m.kb)
-	kernels.Dequantize(m.v, m.vb)
+	m.kb, m.vb = s.cache(m.k), s.cache(m.v)
+	kernels.Dequantize(m.k, m.kb[:s.bytesOf(int64(len(m.k)))])
+	kernels.Dequantize(m.v, m.vb[:s.bytesOf(int64(len(m.v)))])
 	return m
+}
+
+// bytesOf is the size of so many elements in the subject's format.
+func (s *Subject) bytesOf(elems int64) int64 {
+	return elems / int64(s.Info.BlockElems) * int64(s.Info.BlockBytes)
+}
+
+// cache is numbers in the subject's format, filled up to whole words as caches are.
+func (s *Subject) cache(x []float32) []byte {
+	n := s.bytesOf(int64(len(x)))
+	b := make([]byte, (n+3)/4*4)
+	kernelsOf(s).Quantize(b[:n], x)
+	return b
 }
 
 // scores are scale * Q·K of one head of one token over positions lo..hi-1, with the largest sum of magnitudes of their terms.
@@ -205,6 +216,7 @@ func attendJobs(s *Subject) iter.Seq[*job] {
 			shapes = append(shapes, attention{1, 1, 2, 1, make([]int32, 65535), normal}, attention{2, 4, 16, 32, []int32{4095}, normal}, attention{300, 1, 8, 2, []int32{3}, normal})
 		}
 		for _, a := range shapes {
+			a.headDim = s.whole("head_dim", a.headDim)
 			q := s.query()
 			q.KVHeads, q.Group, q.HeadDim, q.Context, q.Tokens, q.Shares = a.kvHeads, a.group, a.headDim, a.context(), int64(len(a.positions)), a.shares
 			q.Heads = a.kvHeads * a.group
@@ -297,7 +309,7 @@ func prefillJobs(s *Subject) iter.Seq[*job] {
 		shapes := s.attentions(nil, append(upTo(17), 31, 33, 63, 64, 65), upTo(8))
 		shapes = append(shapes, attention{2, 4, 64, 1, []int32{0, 5, 5, 30, 99}, normal})
 		for _, a := range shapes {
-			a.shares = 1
+			a.shares, a.headDim = 1, s.whole("head_dim", a.headDim)
 			q := s.query()
 			heads := a.kvHeads * a.group
 			q.Heads, q.KVHeads, q.Group, q.HeadDim, q.Context, q.Tokens = heads, a.kvHeads, a.group, a.headDim, a.context(), int64(len(a.positions))

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -137,23 +138,34 @@ func appendJobs(s *Subject) iter.Seq[*job] {
 	if !ok || k.Quantize == nil {
 		panic("BUG: nothing rounds to " + s.Info.Name)
 	}
+	const special, ties = "special numbers", "ties"
 	return func(yield func(*job) bool) {
-		try := func(tokens, cols, context int64, special bool) bool {
+		try := func(tokens, cols, context int64, fill string) bool {
 			r := random(tokens, cols)
-			x, positions := numbers(tokens*cols, special, r), make([]int32, tokens)
+			x, positions := numbers(tokens*cols, fill == special, r), make([]int32, tokens)
+			for i := range x {
+				if fill == ties { // codes of blocks whose scale is a power of two
+					if x[i] = float32(r.IntN(255)-127) / 2; i%32 == 0 {
+						x[i] = 127
+					}
+				}
+			}
 			for i, p := range r.Perm(int(context))[:tokens] {
 				positions[i] = int32(p)
 			}
-			row := cols * int64(s.Info.BlockBytes)
-			before := bytes.Repeat([]byte{0xa5}, int(context*row))
+			row := s.bytesOf(cols)
+			before := bytes.Repeat([]byte{0xa5}, int(context*row+3)/4*4)
 			want := bytes.Clone(before)
 			for i, p := range positions {
 				k.Quantize(want[int64(p)*row:(int64(p)+1)*row], x[int64(i)*cols:(int64(i)+1)*cols])
 			}
 			w, got := make([]float32, context*cols), make([]float32, context*cols)
-			k.Dequantize(w, want)
+			k.Dequantize(w, want[:context*row])
 			check := func(out []byte) (float64, error) {
-				k.Dequantize(got, out)
+				k.Dequantize(got, out[:context*row])
+				if tail := context * row; !bytes.Equal(out[tail:], want[tail:]) {
+					return 0, errors.New("bytes past the last row changed")
+				}
 				for i := range w {
 					if !sameNumber(got[i], w[i]) {
 						return 0, fmt.Errorf("row %d, element %d is %g, it must be %g", int64(i)/cols, int64(i)%cols, got[i], w[i])
@@ -163,20 +175,20 @@ func appendJobs(s *Subject) iter.Seq[*job] {
 			}
 			q := s.query()
 			q.Tokens, q.Cols = tokens, cols
-			return yield(&job{name: fmt.Sprintf("%d tokens of %d to a cache of %d, special %t", tokens, cols, context, special), query: q, args: map[string]any{"x": x, "cache": before, "positions": positions, "cols": cols}, check: check})
+			return yield(&job{name: fmt.Sprintf("%d tokens of %d to a cache of %d, %s", tokens, cols, context, fill), query: q, args: map[string]any{"x": x, "cache": before, "positions": positions, "cols": cols}, check: check})
 		}
 		for _, cols := range s.edges("cols", 3000) {
-			if !try(2, cols, 5, false) || !try(1, cols, 1, true) {
+			if !try(2, cols, 5, normal) || !try(1, cols, 1, special) {
 				return
 			}
 		}
 		for tokens := int64(1); tokens <= 9; tokens++ {
-			if !try(tokens, 192, 13, true) {
+			if !try(tokens, 192, 13, special) || !try(tokens, 192, 13, ties) {
 				return
 			}
 		}
 		if s.cheap {
-			try(65535, 2, 70000, false)
+			try(65535, max(2, s.grainOf("cols")), 70000, normal)
 		}
 	}
 }

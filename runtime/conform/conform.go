@@ -207,6 +207,12 @@ func lcm(a, b int64) int64 {
 // grainOf is the step in which the admitted sizes of a dim lie.
 func (s *Subject) grainOf(dim string) int64 { return max(1, s.grain[dim]) }
 
+// whole is the least size of a dim that is admitted by its grain and not below n.
+func (s *Subject) whole(dim string, n int64) int64 {
+	g := s.grainOf(dim)
+	return (n + g - 1) / g * g
+}
+
 // maxFailures of one variant are told; the rest of its suite is then left.
 const maxFailures = 5
 

@@ -144,6 +144,8 @@ func TestGatesByName(t *testing.T) {
 		{"attend-prefill", "f32", heads(128, 8), "d128"},
 		{"attend-prefill", "f32", heads(192, 8), "d256"},
 		{"attend-prefill", "f32", heads(257, 8), "head_dim 257 breaks head_dim <= 256"},
+		{"attend-prefill", "q8_0", heads(96, 8), "d128"},
+		{"attend-prefill", "q8_0", heads(80, 8), "head_dim 80 breaks head_dim % 32 == 0"},
 		{"rope", "", query{Heads: 2, HeadDim: 64, Tokens: 2, Arch: 80}, "pairs"},
 		{"rope", "", query{Heads: 2, HeadDim: 65, Tokens: 2, Arch: 80}, "head_dim 65 breaks head_dim % 2 == 0"},
 	} {

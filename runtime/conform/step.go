@@ -79,6 +79,20 @@ func stepJobs(s *Subject) iter.Seq[*job] {
 	}
 }
 
+// halfStep is how far rounding to the cache's format moves element e of a head: half a step of f16 (or less), or with blocks half a code
+// and what the largest code makes of the rounding of their scale to f16.
+func (s *Subject) halfStep(x []float64, e int64) float64 {
+	n := int64(s.Info.BlockElems)
+	if n == 1 {
+		return 0x1p-11 * math.Abs(x[e])
+	}
+	var greatest float64
+	for _, v := range x[e/n*n:][:n] {
+		greatest = max(greatest, math.Abs(v))
+	}
+	return greatest * (1.0/254 + 0x1p-11)
+}
+
 // decoding makes the job of one decode step.
 func (s *Subject) decoding(d decoding) *job {
 	const eps = 1e-6
@@ -102,9 +116,8 @@ func (s *Subject) decoding(d decoding) *job {
 		for i := range x[:row] {
 			x[i] *= first
 		}
-		b := make([]byte, len(x)*s.Info.BlockBytes)
-		kernels.Quantize(b, x)
-		for i := d.position * row * int64(s.Info.BlockBytes); i < int64(len(b)); i++ {
+		b := s.cache(x)
+		for i := s.bytesOf(d.position * row); i < int64(len(b)); i++ {
 			b[i] = 0xff
 		}
 		return b
@@ -161,21 +174,24 @@ func (s *Subject) decoding(d decoding) *job {
 		at := d.position * row
 		for name, before := range map[string][]byte{"keys": keys, "values": values} {
 			now := after[name]
-			if n := at * int64(s.Info.BlockBytes); !bytes.Equal(now[:n], before[:n]) {
+			if n := s.bytesOf(at); !bytes.Equal(now[:n], before[:n]) {
 				return fmt.Errorf("positions before the new one changed in the %s", name)
 			}
-			kernels.Dequantize(map[string][]float32{"keys": nowK, "values": nowV}[name], now)
+			x := map[string][]float32{"keys": nowK, "values": nowV}[name]
+			kernels.Dequantize(x, now[:s.bytesOf(int64(len(x)))])
 		}
 		for h := range d.kvHeads {
-			key := turned(k[h*d.headDim:(h+1)*d.headDim], kNorm)
+			key, val := turned(k[h*d.headDim:(h+1)*d.headDim], kNorm), make([]float64, d.headDim)
+			for e := range val {
+				val[e] = float64(v[h*d.headDim+int64(e)])
+			}
 			for e := range d.headDim {
 				i := h*d.headDim + e
-				// Half a step of the cache's format (f16 is the coarser) beside the roundings of the turn.
-				if have := float64(nowK[at+i]); !(math.Abs(have-key[e]) <= 0x1p-11*math.Abs(key[e])+1e-6) {
+				if have := float64(nowK[at+i]); !(math.Abs(have-key[e]) <= s.halfStep(key, e)+1e-6) { // beside the roundings of the turn
 					return fmt.Errorf("element %d of the key of head %d is %g, the reference is %g", e, h, have, key[e])
 				}
-				if have := float64(nowV[at+i]); !(math.Abs(have-float64(v[i])) <= 0x1p-11*math.Abs(float64(v[i]))+1e-7) {
-					return fmt.Errorf("element %d of the value of head %d is %g, appended was %g", e, h, have, v[i])
+				if have := float64(nowV[at+i]); !(math.Abs(have-val[e]) <= s.halfStep(val, e)+1e-7) {
+					return fmt.Errorf("element %d of the value of head %d is %g, appended was %g", e, h, have, val[e])
 				}
 			}
 		}

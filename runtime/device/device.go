@@ -51,15 +51,28 @@ func ParsePrecision(s string) (Precision, error) {
 	return "", fmt.Errorf("precision %q is none of %s", s, strings.Join(names, ", "))
 }
 
-// ParseKVType reads the type of the cache; the empty string is f16.
-func ParseKVType(s string) (format.Type, error) {
-	switch s {
-	case "", "f16":
-		return format.F16, nil
-	case "f32":
-		return format.F32, nil
+// KVTypes lists the types that a cache can have, the default first.
+var KVTypes = []format.Type{format.F16, format.F32, format.Q8_0}
+
+// KVTypeNames lists their names.
+func KVTypeNames() (names []string) {
+	for _, t := range KVTypes {
+		info, _ := format.Lookup(t)
+		names = append(names, info.Name)
 	}
-	return 0, fmt.Errorf("cache type %q is none of f16, f32", s)
+	return names
+}
+
+// ParseKVType reads the type of the cache; the empty string is the default.
+func ParseKVType(s string) (format.Type, error) {
+	names := KVTypeNames()
+	if i := slices.Index(names, s); i >= 0 {
+		return KVTypes[i], nil
+	}
+	if s == "" {
+		return KVTypes[0], nil
+	}
+	return 0, fmt.Errorf("cache type %q is none of %s", s, strings.Join(names, ", "))
 }
 
 // LoadOptions are the choices that hold for all sessions of a model.
@@ -104,7 +117,7 @@ type Route struct {
 // SessionOptions size a session.
 type SessionOptions struct {
 	Context int         // tokens that the cache holds; from 1 to the graph's trained context
-	KVType  format.Type // of the cache: format.F16 or format.F32. F32 is the zero value of its type, so set it
+	KVType  format.Type // of the cache, one of KVTypes. F32 is the zero value of its type, so set it
 	Batch   int         // the most tokens computed at a time; 0: the device's choice
 }
 
@@ -186,8 +199,18 @@ func CheckSession(g *op.Graph, o SessionOptions, batch int) (SessionOptions, err
 	if o.Context <= 0 || o.Context > g.Context {
 		return o, fmt.Errorf("a context of %d tokens is outside 1 to %d, what the model was trained for", o.Context, g.Context)
 	}
-	if o.KVType != format.F16 && o.KVType != format.F32 {
-		return o, fmt.Errorf("cache type %d is neither f16 nor f32", o.KVType)
+	if !slices.Contains(KVTypes, o.KVType) {
+		return o, fmt.Errorf("cache type %d is none of %s", o.KVType, strings.Join(KVTypeNames(), ", "))
+	}
+	info, _ := format.Lookup(o.KVType)
+	for _, x := range g.Ops {
+		if a, ok := x.(op.Attend); ok {
+			for _, dim := range []int{a.KeyDim, a.ValueDim} {
+				if dim%info.BlockElems != 0 {
+					return o, fmt.Errorf("a cache in %s takes heads of a multiple of %d elements; layer %d has heads of %d: use f16 or f32", info.Name, info.BlockElems, a.Layer, dim)
+				}
+			}
+		}
 	}
 	if o.Batch < 0 {
 		return o, fmt.Errorf("batch %d is negative", o.Batch)

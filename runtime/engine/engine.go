@@ -44,7 +44,7 @@ type Options struct {
 	Threads      int              // 0: one for each CPU
 	Pin          bool             // each thread keeps to one CPU: for machines that do nothing else
 	Batch        int              // prompt tokens computed at a time; 0: the device's choice
-	KVType       string           // "f16" (also the empty string) or "f32"
+	KVType       string           // a name of device.KVTypes; the empty string is "f16"
 	Precision    device.Precision // one of device.Precisions; the empty string is device.Q8
 	ChatTemplate chat.Choice      // instead of the template in the file
 	// Progress, if not nil, is called while the weights are made ready, with bytes.

@@ -398,7 +398,7 @@ func TestRefusals(t *testing.T) {
 	for want, o := range map[string]Options{
 		`no device "gpu9": this build has`:          {Device: "gpu9"},
 		`precision "q5" is none of q8, f32, auto`:   {Precision: "q5"},
-		`cache type "q4" is none of f16, f32`:       {KVType: "q4"},
+		`cache type "q4" is none of f16, f32, q8_0`: {KVType: "q4"},
 		"context of 257 tokens is outside 1 to 256": {Context: 257},
 		"context of -1 tokens":                      {Context: -1},
 		"batch -2 is negative":                      {Batch: -2},

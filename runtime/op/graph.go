@@ -1,5 +1,7 @@
 package op
 
+import "github.com/minfer/minfer/generated/format"
+
 // KV is the shape of one layer of the cache: the elements that a token leaves there.
 type KV struct {
 	KeyWidth, ValueWidth int
@@ -139,4 +141,10 @@ func (g *Graph) KVElems() int {
 		n += kv.KeyWidth + kv.ValueWidth
 	}
 	return n
+}
+
+// KVBytes is what a token's keys and values take in a type, over all layers. Heads are whole blocks of it.
+func (g *Graph) KVBytes(t format.Type) int64 {
+	info, _ := format.Lookup(t)
+	return int64(g.KVElems()) / int64(info.BlockElems) * int64(info.BlockBytes)
 }

@@ -190,6 +190,24 @@ func (v *view) At(format, field string) (int, error) {
 	return 0, fmt.Errorf("no format %s has a field %s", format, field)
 }
 
+// Cache is the C++ type, of cache.cuh, of a cache in the family's format.
+func (v *view) Cache() (string, error) {
+	f := v.Format
+	switch f.Name {
+	case "f16", "f32":
+		return "Cache" + strings.ToUpper(f.Name), nil
+	}
+	e := f.Encode
+	if f.Elems != 32 || len(f.Segs) != 1 || e == nil || e.Fit != model.FitAbsMax || e.Round != model.RoundAway || len(e.Scale) != 1 || len(e.Offset) != 0 || len(f.Sums) != 0 {
+		return "", fmt.Errorf("%s: a cache holds f16, f32, or blocks of 32 that encode by absmax and away with one scale", f.Name)
+	}
+	d, q := e.Scale[0].Planes[0].Field, e.Code.Planes[0].Field
+	if d.Bits() != 16 || e.Scale[0].As != model.F16 || q.Bits() != 8*32 || e.Code.Planes[0].Bits != 8 || e.Code.As != model.Signed {
+		return "", fmt.Errorf("%s: the blocks of a cache have a scale in f16 and codes of 8 bits", f.Name)
+	}
+	return fmt.Sprintf("CacheBlocks<%d, %d, %d>", f.Bytes, d.AtBytes, q.AtBytes), nil
+}
+
 // kernelView is what a template sees of one variant.
 type kernelView struct {
 	*model.Variant

@@ -35,6 +35,11 @@ func functions() []function {
 			doc: "QuantizeDealt is Quantize with the parts of a block dealt out: codes at q, and at f, stride bytes apart, the scale in\n" +
 				"f32, the sums of all codes, of the first 16 and of the last 16 in f32, and these three negated in i32. Both move on by\n" +
 				"unit bytes from block to block."},
+		{field: "WidenRows", signature: "(y *float32, d *uint16, q *int8, n int)", emit: (*writer).widenRows,
+			doc: "WidenRows is y[16*i + l] = d[i] * q[16*i + l] for n rows of 16 codes, each with a scale in f16; n is a multiple of 4."},
+		{field: "WidenLanes", signature: "(y *float32, d *uint16, q *int8, n int)", emit: (*writer).widenLanes,
+			doc: "WidenLanes is y[512*g + 16*i + l] = d[16*g + l] * q[512*g + 16*i + l] for n groups of 32 rows of 16 codes, each lane of\n" +
+				"a group with a scale in f16."},
 		{field: "Softmax", signature: "(x *float32, n int, before float32) (greatest, sum float32)", emit: (*writer).softmax,
 			doc: "Softmax sets x[i] to exp(x[i] - greatest), where greatest is the greatest of before and all x. sum is that of\n" +
 				"the results: lane l has those of l mod 16, ascending, and lanes that differ in 8, 4, 2, 1 are added in turn."},
@@ -315,6 +320,62 @@ func (w *writer) toF16() {
 		}
 	})
 	w.storeGreatest(greatest)
+	w.end()
+}
+
+// widenAhead is how many bytes of codes ahead are asked for: about what is read while memory answers.
+const widenAhead = 4096
+
+// widen writes n rows of codes times their scales, and goes on to the next.
+func (w *writer) widen(y, q reg.GPVirtual, n int, scale func(row, p int) reg.VecVirtual) {
+	for line := 0; line < 16*n; line += 64 {
+		w.PREFETCHT0(operand.Mem{Base: q, Disp: widenAhead + line})
+	}
+	for i := range n {
+		for p := range w.parts() {
+			v := w.vector()
+			w.VPMOVSXBD(operand.Mem{Base: q, Disp: 16*i + p*w.lanes()}, v)
+			w.VCVTDQ2PS(v, v)
+			w.VMULPS(scale(i, p), v, v)
+			w.VMOVUPS(v, w.at(y, 64*i, p))
+		}
+	}
+	w.ADDQ(operand.I32(64*n), y)
+	w.ADDQ(operand.I32(16*n), q)
+}
+
+func (w *writer) widenRows() {
+	const rows = 4
+	w.begin("WidenRows")
+	y, d, q, n := w.load("y"), w.load("d"), w.load("q"), w.load("n")
+	loop := w.loop()
+	scales := make([]reg.VecVirtual, rows)
+	for i := range scales {
+		scales[i] = w.vector()
+		w.VPBROADCASTW(operand.Mem{Base: d, Disp: 2 * i}, w.half(scales[i]))
+		w.VCVTPH2PS(w.half(scales[i]), scales[i])
+	}
+	w.widen(y, q, rows, func(row, _ int) reg.VecVirtual { return scales[row] })
+	w.ADDQ(operand.I32(2*rows), d)
+	w.SUBQ(operand.Imm(rows), n)
+	w.JNZ(operand.LabelRef(loop))
+	w.end()
+}
+
+func (w *writer) widenLanes() {
+	const rows = 32
+	w.begin("WidenLanes")
+	y, d, q, n := w.load("y"), w.load("d"), w.load("q"), w.load("n")
+	loop := w.loop()
+	scales := make([]reg.VecVirtual, w.parts())
+	for p := range scales {
+		scales[p] = w.vector()
+		w.VCVTPH2PS(operand.Mem{Base: d, Disp: 2 * p * w.lanes()}, scales[p])
+	}
+	w.widen(y, q, rows, func(_, p int) reg.VecVirtual { return scales[p] })
+	w.ADDQ(operand.I32(2*16), d)
+	w.DECQ(n)
+	w.JNZ(operand.LabelRef(loop))
 	w.end()
 }
 

@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
+	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cpu/vec"
@@ -21,11 +23,16 @@ type layer struct {
 // [tile of 16 positions][dim][position], so that the scores of 16 positions are sums side by side, a block of values as
 // [chunk of 16 dims][position][dim]. Dims are filled up with zeros to whole chunks, positions to whole blocks. Numbers past
 // the tokens in the cache are finite: they are multiplied by zero, or computed and not read.
+//
+// In q8_0 a number is a code times the scale of the 32 dims that it is one of. Codes lie as the numbers would; the scales of a
+// block of keys lie as [tile of 16 positions][32 dims][position], those of a block of values as [32 dims][position].
 type heads struct {
 	dim, blocks int
 	keys        bool
 	f32         []float32
 	f16         []uint16
+	codes       []int8
+	scales      []uint16
 }
 
 const lanes = vec.Lanes
@@ -35,10 +42,15 @@ func padded(dim int) int { return (dim + lanes - 1) / lanes * lanes }
 
 func newHeads(n, dim int, keys bool, o device.SessionOptions) heads {
 	h := heads{dim: dim, blocks: (o.Context + blockPositions - 1) / blockPositions, keys: keys}
-	if elems := n * h.blocks * h.blockElems(); o.KVType == format.F32 {
+	switch elems := n * h.blocks * h.blockElems(); o.KVType {
+	case format.F32:
 		h.f32 = make([]float32, elems)
-	} else {
+	case format.F16:
 		h.f16 = make([]uint16, elems)
+	case format.Q8_0:
+		h.codes, h.scales = make([]int8, elems), make([]uint16, elems/format.Q8_0Elems)
+	default:
+		panic("BUG: a cache type that CheckSession let pass")
 	}
 	return h
 }
@@ -49,20 +61,79 @@ func newLayer(o op.Attend, opts device.SessionOptions) layer {
 
 func (h *heads) blockElems() int { return blockPositions * padded(h.dim) }
 
-// put stores a vector, rounded into half where the cache is f16, and reports whether the type can hold it. If not, the
-// cache stays as it was.
-func (h *heads) put(k *vec.Kernels, half []uint16, head, position int, x []float32) bool {
+// put stores a vector, rounded to the type of the cache, and reports whether that can hold it. If not, the cache stays as it was.
+func (h *heads) put(k *vec.Kernels, sc *scratch, head, position int, x []float32) bool {
 	at, p := (head*h.blocks+position/blockPositions)*h.blockElems(), position%blockPositions
-	if h.f32 != nil {
+	switch {
+	case h.f32 != nil:
 		deal(h.f32[at:][:h.blockElems()], x, p, h.keys)
-		return true
+	case h.f16 != nil:
+		half := sc.half[:h.dim]
+		if !k.ToF16(half, x) {
+			return false
+		}
+		deal(h.f16[at:][:h.blockElems()], half, p, h.keys)
+	default:
+		return h.putCodes(sc, at, p, x)
 	}
-	half = half[:h.dim]
-	if !k.ToF16(half, x) {
-		return false
-	}
-	deal(h.f16[at:][:h.blockElems()], half, p, h.keys)
 	return true
+}
+
+// toQ8 rounds to blocks of q8_0.
+var toQ8 = func() func(dst []byte, src []float32) {
+	k, _ := kernels.For(format.Q8_0)
+	return k.Quantize
+}()
+
+// putCodes is put in q8_0, at position p of the block of positions whose codes begin at at.
+func (h *heads) putCodes(sc *scratch, at, p int, x []float32) bool {
+	const elems, size = format.Q8_0Elems, format.Q8_0Bytes
+	n := h.dim / elems
+	rounded, codes := sc.rounded[:n*size], sc.codes[:h.dim]
+	toQ8(rounded, x)
+	scale := func(i int) uint16 { return binary.LittleEndian.Uint16(rounded[i*size+format.Q8_0DAtBytes:]) }
+	for i := range n {
+		if scale(i)&0x7c00 == 0x7c00 {
+			return false
+		}
+		for l, c := range rounded[i*size+format.Q8_0QsAtBytes:][:elems] {
+			codes[i*elems+l] = int8(c)
+		}
+	}
+	deal(h.codes[at:][:h.blockElems()], codes, p, h.keys)
+	scales := h.scales[at/elems:][:h.blockElems()/elems]
+	for i := range n {
+		if h.keys {
+			scales[(p/lanes*n+i)*lanes+p%lanes] = scale(i)
+		} else {
+			scales[i*blockPositions+p] = scale(i)
+		}
+	}
+	return true
+}
+
+// wide is the first tiles of a block of positions in q8_0 as numbers, in their places.
+func (h *heads) wide(k *vec.Kernels, sc *scratch, at, tiles int) []float32 {
+	const elems = format.Q8_0Elems
+	codes, scales, y := h.codes[at:][:h.blockElems()], h.scales[at/elems:][:h.blockElems()/elems], sc.wide[:h.blockElems()]
+	if h.keys {
+		n := tiles * lanes * h.dim
+		k.WidenLanes(y, scales[:n/elems], codes[:n])
+		return y
+	}
+	for c := range h.dim / lanes {
+		first := c * lanes * blockPositions
+		k.WidenRows(y[first:], scales[c*lanes/elems*blockPositions:][:tiles*lanes], codes[first:][:tiles*lanes*lanes])
+	}
+	return y
+}
+
+// holds reports whether the type of the cache can hold a number, in the name of which it is refused.
+func (h *heads) holds(x float32) (ok bool, name string) {
+	if h.codes != nil {
+		return numeric.ToF16(x/math.MaxInt8)&0x7c00 != 0x7c00, "q8_0" // the scale of a block with no greater number
+	}
+	return numeric.ToF16(x)&0x7c00 != 0x7c00, "f16"
 }
 
 // deal puts x in its place in a block.
@@ -80,17 +151,20 @@ func deal[T any](block, x []T, position int, keys bool) {
 }
 
 // outer multiplies n rows of a by the first tiles of a block of positions: scores of queries, or sums of values.
-func (h *heads) outer(k *vec.Kernels, y, a vec.Rows, n, head, block, tiles int) {
+func (h *heads) outer(k *vec.Kernels, sc *scratch, y, a vec.Rows, n, head, block, tiles int) {
 	at, t := (head*h.blocks+block)*h.blockElems(), vec.Tiles{}
 	if h.keys {
 		t = vec.Tiles{Groups: tiles, GroupStride: lanes * padded(h.dim), Runs: 1, Run: padded(h.dim)}
 	} else {
 		t = vec.Tiles{Groups: padded(h.dim) / lanes, GroupStride: lanes * blockPositions, Runs: 1, Run: tiles * lanes}
 	}
-	if h.f32 != nil {
+	switch {
+	case h.f32 != nil:
 		k.OuterF32(y, a, n, h.f32[at:][:h.blockElems()], t, !h.keys)
-	} else {
+	case h.f16 != nil:
 		k.OuterF16(y, a, n, h.f16[at:][:h.blockElems()], t, !h.keys)
+	default:
+		k.OuterF32(y, a, n, h.wide(k, sc, at, tiles), t, !h.keys)
 	}
 }
 
@@ -102,25 +176,25 @@ type appendStep struct {
 }
 
 func (st *appendStep) run(worker, lo, hi int) {
-	half := st.s.scratch[worker].half
+	sc := &st.s.scratch[worker]
 	for r := lo; r < hi; r++ {
-		st.put(r, half, st.k, &st.layer.key)
-		st.put(r, half, st.v, &st.layer.val)
+		st.put(r, sc, st.k, &st.layer.key)
+		st.put(r, sc, st.v, &st.layer.val)
 	}
 }
 
-func (st *appendStep) put(r int, half []uint16, v op.Value, h *heads) {
+func (st *appendStep) put(r int, sc *scratch, v op.Value, h *heads) {
 	x := st.s.row(v, r)
 	for i := range st.layer.heads {
 		head := x[i*h.dim:][:h.dim]
-		if h.put(st.s.vec, half, i, st.s.len+r, head) {
+		if h.put(st.s.vec, sc, i, st.s.len+r, head) {
 			continue
 		}
 		for j, f := range head {
-			if numeric.ToF16(f)&0x7c00 == 0x7c00 {
+			if ok, name := h.holds(f); !ok {
 				reason := ""
 				if f-f == 0 {
-					reason = fmt.Sprintf("%g is past what the f16 cache can hold; use a cache in f32", f)
+					reason = fmt.Sprintf("%g is past what the %s cache can hold; use a cache in f32", f, name)
 				}
 				st.s.fail(v, r, i*h.dim+j, reason)
 				return
@@ -145,7 +219,10 @@ const (
 
 // scratch is the memory of one worker.
 type scratch struct {
-	half     []uint16  // a key or value, rounded
+	half     []uint16  // a key or value, rounded to f16
+	rounded  []byte    // the same in blocks of q8_0
+	codes    []int8    // their codes
+	wide     []float32 // a block of positions of a head, out of q8_0
 	queries  []float32 // [row, padded key dim], scaled; rows are [token, head of the group]
 	weights  []float32 // [row, position of the block]
 	part     partial   // of a span
@@ -206,7 +283,13 @@ func newAttendStep(s *session, o op.Attend) *attendStep {
 	rows := min(attendTokens, s.opts.Batch) * st.group()
 	for i := range s.scratch {
 		sc := &s.scratch[i]
-		sc.half = grown(sc.half, max(o.KeyDim, o.ValueDim))
+		switch dim := max(o.KeyDim, o.ValueDim); s.opts.KVType {
+		case format.F16:
+			sc.half = grown(sc.half, dim)
+		case format.Q8_0:
+			sc.rounded, sc.codes = grown(sc.rounded, dim/format.Q8_0Elems*format.Q8_0Bytes), grown(sc.codes, dim)
+			sc.wide = grown(sc.wide, blockPositions*dim)
+		}
 		sc.queries = grown(sc.queries, rows*padded(o.KeyDim))
 		sc.weights = grown(sc.weights, rows*blockPositions)
 		sc.part.grow(rows, st.accWidth())
@@ -299,14 +382,14 @@ func (st *attendStep) span(sc *scratch, part partial, kv, first, t0, t1 int) {
 		tiles := padded(min(blockPositions, last-p)) / lanes
 		from := max(t0, p-st.s.len) // the first token that sees a position of the block: causal
 		row, rows := (from-t0)*group, (t1-from)*group
-		st.layer.key.outer(k, weights.From(row), queries.From(row), rows, kv, p/blockPositions, tiles)
+		st.layer.key.outer(k, sc, weights.From(row), queries.From(row), rows, kv, p/blockPositions, tiles)
 		for t := from; t < t1; t++ {
 			seen := min(tiles*lanes, st.s.len+t+1-p)
 			for i := (t - t0) * group; i < (t-t0+1)*group; i++ {
 				part.sums[i].add(k, part.accs[i*width:][:width], sc.weights[i*blockPositions:][:tiles*lanes], seen)
 			}
 		}
-		st.layer.val.outer(k, accs.From(row), weights.From(row), rows, kv, p/blockPositions, tiles)
+		st.layer.val.outer(k, sc, accs.From(row), weights.From(row), rows, kv, p/blockPositions, tiles)
 	}
 }
 

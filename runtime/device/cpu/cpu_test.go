@@ -109,8 +109,9 @@ func TestSteadyStateAllocations(t *testing.T) {
 	for _, c := range []struct {
 		precision device.Precision
 		kv        format.Type
-	}{{device.Q8, format.F16}, {device.F32, format.F32}} {
+	}{{device.Q8, format.F16}, {device.F32, format.F32}, {device.Q8, format.Q8_0}} {
 		m := archtest.Small("qwen2")
+		m.HD, m.Embd = 32, 128
 		m.Quantize, m.Context = format.Q8_0, 4096
 		s := openModel(t, m, device.LoadOptions{Precision: c.precision, Threads: 2}, device.SessionOptions{Context: 4096, KVType: c.kv})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -240,6 +241,9 @@ func TestReasons(t *testing.T) {
 	m.Tensor["blk.0.attn_v.bias"] = archtest.TensorOptions{Each: large}
 	s = openModel(t, m, device.LoadOptions{}, device.SessionOptions{Context: 16, KVType: format.F16})
 	check(s, "blk.0.attn_v", "at position 0", "past what the f16 cache can hold; use a cache in f32")
+	m.HD, m.Embd = 32, 128
+	s = openModel(t, m, device.LoadOptions{}, device.SessionOptions{Context: 16, KVType: format.Q8_0})
+	check(s, "blk.0.attn_v", "at position 0", "past what the q8_0 cache can hold; use a cache in f32")
 }
 
 func BenchmarkDecode(b *testing.B) {

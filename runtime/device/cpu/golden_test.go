@@ -10,6 +10,7 @@ import (
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/device/devicetest"
 	"github.com/minfer/minfer/runtime/gguf"
 )
 
@@ -79,6 +80,31 @@ func TestGolden(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestGoldenRoundedCache: a cache in q8_0 gives what rounded keys and values give, and is as far from exact ones as rounding moves logits.
+func TestGoldenRoundedCache(t *testing.T) {
+	for _, g := range archtest.Goldens(t) {
+		t.Run(g.Name, func(t *testing.T) {
+			f, err := gguf.Open(g.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			graph, err := arch.Build(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			follow := g.Peer.Tokens[:7]
+			steps := devicetest.Steps(t, "cpu", graph, device.LoadOptions{Precision: device.F32}, format.Q8_0, g.Tokens, follow)
+			for i, apart := range devicetest.RoundedCache(t, g, graph, follow, steps) {
+				if !(apart.Reference <= exactTolerance) || !(apart.Exact <= exactTolerance+apart.Moved) {
+					t.Errorf("step %d: logits are %.5f from the reference over a rounded cache, allowed %g, and %.5f from those over exact numbers, allowed %.5f",
+						i, apart.Reference, exactTolerance, apart.Exact, exactTolerance+apart.Moved)
+				}
+			}
+		})
 	}
 }
 

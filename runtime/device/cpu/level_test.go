@@ -16,10 +16,11 @@ import (
 	"github.com/minfer/minfer/runtime/op"
 )
 
-// besideProducts is a graph of everything but products with weights. Its heads are 24 wide, its rows no whole groups.
-func besideProducts(t testing.TB, pairing op.Pairing) *op.Graph {
+// besideProducts is a graph of everything but products with weights. Heads that are 24 wide make rows that are no whole groups.
+func besideProducts(t testing.TB, pairing op.Pairing, dim int) *op.Graph {
 	t.Helper()
-	const vocab, heads, kvHeads, dim = 6 * 24, 6, 2, 24
+	const heads, kvHeads = 6, 2
+	vocab := heads * dim
 	rng := rand.New(rand.NewPCG(5, 6))
 	weight := func(name string, rows, cols int) *op.Weight {
 		x := make([]float32, rows*cols)
@@ -49,12 +50,16 @@ func besideProducts(t testing.TB, pairing op.Pairing) *op.Graph {
 // and for many.
 func TestLevelsSameBits(t *testing.T) {
 	for _, pairing := range []op.Pairing{op.Halves, op.Adjacent} {
-		g := besideProducts(t, pairing)
-		ids := make([]int32, g.Context)
-		for i := range ids {
-			ids[i] = int32(i * i % g.Vocab)
-		}
-		for _, kv := range []format.Type{format.F16, format.F32} {
+		for _, kv := range device.KVTypes {
+			dim := 24
+			if kv == format.Q8_0 {
+				dim = 96
+			}
+			g := besideProducts(t, pairing, dim)
+			ids := make([]int32, g.Context)
+			for i := range ids {
+				ids[i] = int32(i * i % g.Vocab)
+			}
 			var want [][]float32
 			for _, l := range cpufeature.Levels() {
 				t.Setenv(cpufeature.Switch, l.String())
@@ -101,7 +106,7 @@ func TestLevelsSameBits(t *testing.T) {
 // TestSwitch: a level that is not there is refused, not replaced.
 func TestSwitch(t *testing.T) {
 	t.Setenv(cpufeature.Switch, "abacus")
-	_, err := Device{}.Load(context.Background(), besideProducts(t, op.Halves), device.LoadOptions{})
+	_, err := Device{}.Load(context.Background(), besideProducts(t, op.Halves, 24), device.LoadOptions{})
 	if err == nil || !strings.Contains(err.Error(), `MINFER_CPU: "abacus" is none of`) {
 		t.Errorf("error %v", err)
 	}

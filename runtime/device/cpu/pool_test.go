@@ -150,8 +150,8 @@ func BenchmarkAttend(b *testing.B) {
 	for _, kv := range []struct {
 		name  string
 		typ   format.Type
-		bytes int
-	}{{"f16", format.F16, 2}, {"f32", format.F32, 4}} {
+		bytes float64 // of a number
+	}{{"f16", format.F16, 2}, {"f32", format.F32, 4}, {"q8_0", format.Q8_0, float64(format.Q8_0Bytes) / format.Q8_0Elems}} {
 		for _, n := range []int{512, 4096, 32768} {
 			for _, threads := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/%d/%d threads", kv.name, n, threads), func(b *testing.B) {
@@ -172,7 +172,7 @@ func BenchmarkAttend(b *testing.B) {
 							}
 						}
 					}
-					b.ReportMetric(float64(n*2*2*128*kv.bytes)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+					b.ReportMetric(float64(n*2*2*128)*kv.bytes*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
 				})
 			}
 		}

@@ -93,10 +93,7 @@ const smallSession = 64 << 20
 
 // checkMemory holds the size of a session against the memory that is available.
 func (m *model) checkMemory(o device.SessionOptions) error {
-	elemBytes := uint64(2)
-	if o.KVType == format.F32 {
-		elemBytes = 4
-	}
+	kv, _ := format.Lookup(o.KVType)
 	var row, elems uint64 // for each token of a batch, of the cache
 	for _, slot := range m.slots {
 		if slot.Rows == op.PerToken {
@@ -110,7 +107,7 @@ func (m *model) checkMemory(o device.SessionOptions) error {
 		}
 	}
 	elems = max(elems, uint64(m.graph.KVElems()))
-	cache, ok := product(elems, uint64(o.Context), elemBytes)
+	cache, ok := product(elems/uint64(kv.BlockElems), uint64(o.Context), uint64(kv.BlockBytes))
 	buffers, ok2 := product(row, uint64(o.Batch), 4)
 	need := cache + buffers
 	if !ok || !ok2 || need < cache || need > math.MaxInt {

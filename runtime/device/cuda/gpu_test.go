@@ -209,8 +209,8 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eager := devicetest.Steps(t, "cuda:0", g, device.LoadOptions{Eager: true}, golden.Tokens, golden.Peer.Tokens)
-		replayed := devicetest.Steps(t, "cuda:0", g, device.LoadOptions{}, golden.Tokens, golden.Peer.Tokens)
+		eager := devicetest.Steps(t, "cuda:0", g, device.LoadOptions{Eager: true}, format.F16, golden.Tokens, golden.Peer.Tokens)
+		replayed := devicetest.Steps(t, "cuda:0", g, device.LoadOptions{}, format.F16, golden.Tokens, golden.Peer.Tokens)
 		for i := range eager {
 			if !slices.Equal(eager[i], replayed[i]) {
 				t.Errorf("%s: step %d differs by %g", golden.Name, i, archtest.Distance(eager[i], replayed[i]))

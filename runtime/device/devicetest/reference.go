@@ -8,6 +8,7 @@ import (
 	"math/cmplx"
 
 	kernels "github.com/minfer/minfer/generated/cpu"
+	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/op"
 )
@@ -15,8 +16,8 @@ import (
 // Reference computes a graph on tokens from position 0 on and gives the logits of all of them. It shares no code with
 // any device but the dequantizers: all sums are float64, run over all of K in one loop, and attention is two plain
 // passes. With precision device.Q8 the inputs of products with block-quantized weights are rounded as a device rounds
-// them, and multiplied in float64.
-func Reference(g *op.Graph, tokens []int32, precision device.Precision) [][]float64 {
+// them, and multiplied in float64. Keys and values are rounded to the type of the cache.
+func Reference(g *op.Graph, tokens []int32, precision device.Precision, kv format.Type) [][]float64 {
 	n := len(tokens)
 	values := make([][][]float64, len(g.Values)) // by Value, token
 	keys, vals := make([][][]float64, len(g.KV)), make([][][]float64, len(g.KV))
@@ -85,7 +86,14 @@ func Reference(g *op.Graph, tokens []int32, precision device.Precision) [][]floa
 				return y
 			})
 		case op.KVAppend:
-			keys[o.Layer], vals[o.Layer] = values[o.K], values[o.V]
+			cached := func(rows [][]float64) [][]float64 {
+				out := make([][]float64, len(rows))
+				for t, x := range rows {
+					out[t] = roundedTo(kv, x)
+				}
+				return out
+			}
+			keys[o.Layer], vals[o.Layer] = cached(values[o.K]), cached(values[o.V])
 		case op.Attend:
 			k, v := keys[o.Layer], vals[o.Layer]
 			set(o.Out, func(t int) []float64 {
@@ -152,6 +160,29 @@ func matrix(w *op.Weight) [][]float64 {
 		}
 	}
 	return rows
+}
+
+// roundedTo is x after rounding to a format.
+func roundedTo(t format.Type, x []float64) []float64 {
+	if t == format.F32 {
+		return x
+	}
+	k, ok := kernels.For(t)
+	info, _ := format.Lookup(t)
+	if !ok || k.Quantize == nil {
+		panic("BUG: nothing rounds to " + info.Name)
+	}
+	in, blocks := make([]float32, len(x)), make([]byte, len(x)/info.BlockElems*info.BlockBytes)
+	for i := range x {
+		in[i] = float32(x[i])
+	}
+	k.Quantize(blocks, in)
+	k.Dequantize(in, blocks)
+	y := make([]float64, len(x))
+	for i := range in {
+		y[i] = float64(in[i])
+	}
+	return y
 }
 
 // rounded is x after rounding to activation blocks.

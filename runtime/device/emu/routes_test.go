@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device"
@@ -33,7 +34,7 @@ func TestRoutesFollowTheArchitecture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := devicetest.Steps(t, "cpu", g, device.LoadOptions{}, golden.Tokens, golden.Peer.Tokens[:3])
+		want := devicetest.Steps(t, "cpu", g, device.LoadOptions{}, format.F16, golden.Tokens, golden.Peer.Tokens[:3])
 		for _, c := range []struct {
 			sm   int
 			off  kernel.Switches

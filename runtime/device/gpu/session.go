@@ -65,13 +65,13 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 			s.free()
 		}
 	}()
-	elemBytes := 2
-	if o.KVType == format.F32 {
-		elemBytes = 4
+	info, _ := format.Lookup(o.KVType)
+	cache := func(width int) Pointer {
+		n := int64(o.Context) * int64(width) / int64(info.BlockElems) * int64(info.BlockBytes)
+		return s.alloc(&err, (n+3)/4*4) // kernels load whole words
 	}
 	for _, kv := range m.graph.KV {
-		s.keys = append(s.keys, s.alloc(&err, int64(o.Context)*int64(kv.KeyWidth*elemBytes)))
-		s.values = append(s.values, s.alloc(&err, int64(o.Context)*int64(kv.ValueWidth*elemBytes)))
+		s.keys, s.values = append(s.keys, cache(kv.KeyWidth)), append(s.values, cache(kv.ValueWidth))
 	}
 	for _, r := range p.Rotaries {
 		sines, cosines := r.Table(o.Context)

@@ -1,5 +1,6 @@
 // Package vec computes on rows of f32 what a decode needs beside products with weights: norms, rotary embedding,
-// activations, softmax, the two products of attention, conversion to f16 and the rounding of activations to 8 bits.
+// activations, softmax, the two products of attention, conversion to f16, rounding to 8 bits, and
+// codes of 8 bits as numbers again.
 //
 // The code here is portable Go and says what is computed; where a level of vector instructions is there, the assembly of
 // generated/vec takes the whole groups of 16 elements and portable code the rest. Results are the same bits at every
