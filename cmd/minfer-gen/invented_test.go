@@ -148,7 +148,7 @@ func TestInventedFormat(t *testing.T) {
 		t.Log("there is no C++ compiler: the GPU kernels were not run")
 		return
 	}
-	for _, family := range []string{"embed", "matmul-q8", "matvec-f32", "matvec-q8"} {
+	for _, family := range []string{"embed", "matmul-bf16", "matmul-q8", "matvec-f32", "matvec-q8"} {
 		if !strings.Contains(report, "--- PASS: TestInvented/"+family+"/x3_l ") {
 			t.Errorf("the kernels of %s were not run:\n%s", family, report)
 		}

@@ -45,7 +45,7 @@ func (m *modelFlags) add(f *flagSet) {
 	f.complete(dev, device.Kinds())
 	f.integer(&m.threads, 1, maxThreads, nil, "-t, --threads", "N", "threads of the CPU; one for each core, if not given").orEnv("LLAMA_ARG_THREADS")
 	f.integer(&m.batch, 1, maxBatch, nil, "-b, --batch-size", "N", "prompt tokens computed at a time; the device's choice, if not given").orEnv("LLAMA_ARG_BATCH")
-	f.choice(&m.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8 (8 bits, a scale for each 32), f32, or auto (as measured on the device's kind, matrix by matrix)")
+	f.choice(&m.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8 (8 bits, a scale for each 32; bf16 where a GPU multiplies many tokens on tensor cores), f32, or auto (as measured on the device's kind, matrix by matrix)")
 	f.choice(&m.keys, device.KVTypeNames(), "-ctk, --cache-type-k", "TYPE", "numbers in the cache of keys: f16, f32, or q8_0 (8 bits, a scale for each 32: about half of f16)").orEnv("LLAMA_ARG_CACHE_TYPE_K")
 	f.choice(&m.values, device.KVTypeNames(), "-ctv, --cache-type-v", "TYPE", "the same of values; both must be alike").orEnv("LLAMA_ARG_CACHE_TYPE_V")
 }

@@ -102,6 +102,9 @@ func (t Term) String() string {
 	case Feature:
 		return fmt.Sprintf("cpu has %s (%s)", t.Feature, t.Chain)
 	case Shared:
+		if t.Per == 0 {
+			return fmt.Sprintf("%d bytes of shared memory (%s)", t.Fixed, t.Chain)
+		}
 		return fmt.Sprintf("%d + %d*ceil(%s/%d) bytes of shared memory%s (%s)", t.Fixed, t.Per, t.Dim, t.Elems, atLeast(t.Least), t.Chain)
 	}
 	return fmt.Sprintf("weights %s (%s)", t.Layout, t.Chain)
@@ -197,6 +200,10 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 	if v.Shared.Ring != nil {
 		r := lower.RingOf(v, f)
 		add(Term{Kind: Shared, Source: Memory, Dim: model.Cols, Fixed: int64(r.Fixed), Per: int64(r.Per), Elems: int64(f.Elems), Least: int64(r.Least), Chain: r.Chain})
+	}
+	if s := v.Shared.Tiles; s != nil {
+		t := lower.TilesOf(v, f)
+		add(Term{Kind: Shared, Source: Memory, Dim: fam.Dims[s.Axes[0]], Fixed: int64(t.Bytes), Elems: 1, Chain: t.Chain})
 	}
 	round(terms)
 	return terms

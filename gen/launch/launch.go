@@ -50,6 +50,11 @@ func Faults(fam *model.Family, v *model.Variant, f *model.Format, g *layout.Geom
 			fault("a block asks for %d bytes of shared memory of %d", bytes, s.SharedBytes)
 		}
 	}
+	if v.Shared.Tiles != nil {
+		if bytes := int64(lower.TilesOf(v, f).Bytes); bytes > s.SharedBytes {
+			fault("a block asks for %d bytes of shared memory of %d", bytes, s.SharedBytes)
+		}
+	}
 	if v.Shared.Ring != nil {
 		r := lower.RingOf(v, f)
 		if bytes := r.Bytes(s.Dims[model.Cols] / int64(f.Elems)); bytes > s.SharedBytes {

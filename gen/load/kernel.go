@@ -288,9 +288,12 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		}
 		if shared.Ring != nil {
 			v.Shared.Ring = b.ring(v, shared.Ring)
-			if shared.Per.Set() || shared.Fixed.Set() {
-				b.diags.Addf(shared.At, "shared: a ring leaves no room for fixed_bytes and per_bytes; give one or the other")
-			}
+		}
+		if shared.Tiles != nil {
+			v.Shared.Tiles = b.tiles(shared.Tiles)
+		}
+		if given := count(shared.Ring != nil, shared.Tiles != nil, shared.Per.Set() || shared.Fixed.Set()); given > 1 {
+			b.diags.Addf(shared.At, "shared: one of ring, tiles, and fixed_bytes with per_bytes leaves no room for another; give one")
 		}
 	}
 	v.Options = map[string]int{}
@@ -351,6 +354,28 @@ func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
 		}
 	}
 	return r
+}
+
+// tiles resolves the shared memory of a kernel that multiplies tiles.
+func (b *kernelLoader) tiles(s *spec.KernelTiles) *model.Tiles {
+	t := &model.Tiles{Stages: s.Stages.Value, RowBytes: s.RowBytes.Value}
+	for _, a := range s.Axes {
+		if !slices.Contains(b.spec.Deal.Names(), a.Value) {
+			b.diags.Addf(a.At, "shared.tiles: no axis is called %s%s; the axes are %s", a.Value, diag.Meant(a.Value, b.spec.Deal.Names()), strings.Join(b.spec.Deal.Names(), ", "))
+		}
+		t.Axes = append(t.Axes, a.Value)
+	}
+	return t
+}
+
+// count is how many of the conditions hold.
+func count(conditions ...bool) (n int) {
+	for _, c := range conditions {
+		if c {
+			n++
+		}
+	}
+	return n
 }
 
 func digitNames(digits []layout.PlacedDigit) []string {

@@ -23,6 +23,7 @@ func TestKernelRefusals(t *testing.T) {
 		f32    = "kernels/matvec-f32.yaml"
 		norm   = "kernels/rmsnorm.yaml"
 		ring   = "kernels/matvec-ring-q8.yaml"
+		mma    = "kernels/matmul-bf16.yaml"
 		tile   = "kernels/tile-q8.yaml"
 		attend = "kernels/attend-split.yaml"
 	)
@@ -55,7 +56,8 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "dims: {row: rows, elem: cols}", "dims: {row: rows}", "deal: axis elem has no size; add it to dims"},
 		{attend, "fixed_bytes: 16640", "per_bytes: 4", "shared: per_bytes and axis go together"},
 		{attend, "fixed_bytes: 16640", "per_bytes: 4, axis: elems", "shared: no axis is called elems; the axes are "},
-		{ring, "shared: {ring", "shared: {fixed_bytes: 16, ring", "shared: a ring leaves no room for fixed_bytes and per_bytes; give one or the other"},
+		{ring, "shared: {ring", "shared: {fixed_bytes: 16, ring", "shared: one of ring, tiles, and fixed_bytes with per_bytes leaves no room for another; give one"},
+		{mma, "axes: [row, token]", "axes: [row, tokens]", "shared.tiles: no axis is called tokens (meant token?); the axes are row, token, unit"},
 		{matvec, "same_bits: [v2]", "same_bits: [v2_pf]", "same_bits: v2_pf is no other variant; the variants are v1, v2, v2_pf"},
 		{norm, "block: {doc", "block: {ceiling: {width: 5}, doc", "ceiling: no size is called width; the sizes are "},
 		{ring, "sums: column", "sums: col", "shared.ring: col is no digit with a radix; the digits are block, "},

@@ -65,12 +65,20 @@ type Arg struct {
 	Doc  string
 }
 
-// Shared is the shared memory of a block: Fixed bytes plus Per bytes for each index of Axis, or a ring.
+// Shared is the shared memory of a block: Fixed bytes plus Per bytes for each index of Axis, or a ring, or tiles.
 type Shared struct {
 	FixedBytes int
 	Axis       string
 	PerBytes   int
 	Ring       *Ring
+	Tiles      *Tiles
+}
+
+// Tiles is shared memory for operands of products of tiles: Stages times a row for each index of each axis that a block works on.
+type Tiles struct {
+	Axes     []string
+	Stages   int
+	RowBytes int
 }
 
 // Ring is shared memory that rows of a matrix are streamed through, and where their partial sums are left.

@@ -114,9 +114,11 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 			}
 		case bound.Shared:
 			g := bound.Grain(s.terms, t.Dim)
-			fits := (base.SharedBytes - t.Fixed) / t.Per * t.Elems / g * g
-			for _, n := range []int64{fits, fits + g} {
-				shapes = append(shapes, base.With(t.Dim, n))
+			if t.Per > 0 {
+				fits := (base.SharedBytes - t.Fixed) / t.Per * t.Elems / g * g
+				for _, n := range []int64{fits, fits + g} {
+					shapes = append(shapes, base.With(t.Dim, n))
+				}
 			}
 			// A device with just enough, and one with a byte less, for a narrow row and for the widest.
 			for _, n := range []int64{g, s.widest(t.Dim)} {

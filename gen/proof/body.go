@@ -11,8 +11,9 @@ import (
 type scope string
 
 const (
-	overBlock scope = "block"
-	overWarp  scope = "warp"
+	overBlock  scope = "block"
+	overWarp   scope = "warp"
+	overThread scope = "thread"
 )
 
 // sums says of bodies that add up an axis which threads do it together. An output is then written once only if every
@@ -24,6 +25,7 @@ var sums = map[string]struct {
 	"matvec_q8":  {"unit", overBlock},
 	"matvec_f32": {"unit", overWarp},
 	"matmul_q8":  {"unit", overWarp},
+	"matmul_mma": {"unit", overThread},
 	"rmsnorm":    {"elem", overBlock},
 	"argmax":     {"elem", overBlock},
 }
@@ -51,12 +53,12 @@ func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string)
 			flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over blocks, each of which would write the whole sum; body %s adds within a %s", p.Name, body.axis, fam.Template, body.over))
 		case p.Place != layout.Thread:
 		default:
-			together := body.over == overBlock || lanes < warp
+			together := body.over == overBlock || body.over == overWarp && lanes < warp
 			if together && !inside {
 				flaws = append(flaws, fmt.Sprintf("digit %s deals threads that body %s adds up to another axis than %s, so its sum would mix outputs", p.Name, fam.Template, body.axis))
 			}
 			if !together && inside {
-				flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over warps, each of which would write its own sum; body %s adds within a warp", p.Name, body.axis, fam.Template))
+				flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over %ss, each of which would write its own sum; body %s adds within a %s", p.Name, body.axis, body.over, fam.Template, body.over))
 			}
 			lanes *= p.Radix
 		}

@@ -87,6 +87,11 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		if n := v.Shared.FixedBytes; n > dev.SharedBytes || v.Shared.PerBytes == 0 && n > dev.SharedStaticBytes {
 			report("", "a block has %d bytes of shared memory; %s allows %d, and %d of them statically", n, dev.Name, dev.SharedBytes, dev.SharedStaticBytes)
 		}
+		if v.Shared.Tiles != nil {
+			if t := lower.TilesOf(v, f); t.Bytes > dev.SharedBytes {
+				report("", "the tiles of a block take %d bytes of shared memory (%s); %s allows %d", t.Bytes, t.Chain, dev.Name, dev.SharedBytes)
+			}
+		}
 	}
 	if v.Shared.Ring != nil {
 		if r := lower.RingOf(v, f); r.Stages < 2 {

@@ -82,7 +82,18 @@ type KernelShared struct {
 	Per   Int  `yaml:"per_bytes" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"Bytes for each index of axis, asked for at launch."`
 	Axis  Text `yaml:"axis" jsonschema_description:"The axis that per_bytes counts."`
 
-	Ring *KernelRing `yaml:"ring" jsonschema_description:"Instead: a ring of stages, each some rows of the matrix as they lie in memory, asked for at launch."`
+	Ring  *KernelRing  `yaml:"ring" jsonschema_description:"Instead: a ring of stages, each some rows of the matrix as they lie in memory, asked for at launch."`
+	Tiles *KernelTiles `yaml:"tiles" jsonschema_description:"Instead: stages of tiles, a row of a tile for each index that a block has of some axes, asked for at launch."`
+}
+
+// KernelTiles is shared memory for operands of products of tiles: so many stages, each with a row for each index of each axis that a
+// block works on.
+type KernelTiles struct {
+	At diag.Pos `yaml:"-"`
+
+	Axes     []Text `yaml:"axes" jsonschema:"required" jsonschema_description:"The axes whose indices have rows."`
+	Stages   Int    `yaml:"stages" jsonschema:"required,minimum=1,maximum=64" jsonschema_description:"How many stages there are."`
+	RowBytes Int    `yaml:"row_bytes" jsonschema:"required,minimum=16,maximum=65536" jsonschema_description:"Bytes of a row."`
 }
 
 // KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the least device of the variant's

@@ -8,7 +8,7 @@ struct a8_file {
   float n_d;
   int n_sum;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 40, group = 32, groups = 1, add = 0;
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 template <typename From = FromGlobal> MINFER_DEVICE void unit_load(a8_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = From::load4(blk + 4);

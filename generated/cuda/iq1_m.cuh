@@ -427,7 +427,7 @@ struct iq1_m_file {
   float n_delta[4];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 56, group = 8, groups = 4, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq1_m_file& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4(blk + 4 * p);
@@ -910,7 +910,7 @@ struct iq1_m_padded {
   float n_delta[4];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 8, groups = 4, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq1_m_padded& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4(blk + 4 * p);
@@ -967,4 +967,42 @@ MINFER_DEVICE void unit_acc(const iq1_m_padded& r, const a8_file* x, float& acc)
   MINFER_UNROLL
   for (int i = 6; i < 8; i++) dot3 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot3), sum3 = dp4a(0x01010101, (int)x[0].q_qs[i], sum3);
   acc += x[0].n_d * r.n_ls[0] * r.n_d * ((float)dot0 + r.n_delta[0] * (float)sum0) + x[0].n_d * r.n_ls[0] * r.n_d * ((float)dot1 + r.n_delta[1] * (float)sum1) + x[0].n_d * r.n_ls[1] * r.n_d * ((float)dot2 + r.n_delta[2] * (float)sum2) + x[0].n_d * r.n_ls[1] * r.n_d * ((float)dot3 + r.n_delta[3] * (float)sum3);
+}
+struct iq1_m_padded_held {
+  uint32_t m0;
+  uint8_t m1;
+  uint8_t m2;
+  uint16_t m3;
+  uint16_t m4;
+  uint16_t m5;
+  uint16_t m6;
+  uint16_t m7;
+  int p;
+};
+MINFER_DEVICE void unit_hold(iq1_m_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / iq1_m_padded::per_block, p = u % iq1_m_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * iq1_m_padded::block_bytes;
+  h.m0 = load4(blk + 4 * p);
+  h.m1 = load1(blk + 32 + 2 * p);
+  h.m2 = load1(blk + 33 + 2 * p);
+  h.m3 = load2(blk + 48 + 2 * (p / 2));
+  h.m4 = load2(blk + 48);
+  h.m5 = load2(blk + 50);
+  h.m6 = load2(blk + 52);
+  h.m7 = load2(blk + 54);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(iq1_m_padded& r, const iq1_m_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  r.idx_qs[0] = h.m0;
+  r.idx_qh[0] = h.m1;
+  r.idx_qh[1] = h.m2;
+  r.n_ls[0] = 2.0f * (float)(unsigned)(((h.m3 >> (6 * (p % 2))) & 0x7u)) + 1.0f;
+  r.n_ls[1] = 2.0f * (float)(unsigned)(((h.m3 >> (3 + 6 * (p % 2))) & 0x7u)) + 1.0f;
+  r.n_d = f16_to_f32((uint16_t)((((h.m4 >> (12)) & 0xfu) | (((h.m5 >> (12)) & 0xfu) << 4) | (((h.m6 >> (12)) & 0xfu) << 8) | (((h.m7 >> (12)) & 0xfu) << 12))));
+  r.n_delta[0] = ((((h.m1 >> (3)) & 0x1u)) ? -0.125f : 0.125f);
+  r.n_delta[1] = ((((h.m1 >> (7)) & 0x1u)) ? -0.125f : 0.125f);
+  r.n_delta[2] = ((((h.m2 >> (3)) & 0x1u)) ? -0.125f : 0.125f);
+  r.n_delta[3] = ((((h.m2 >> (7)) & 0x1u)) ? -0.125f : 0.125f);
 }

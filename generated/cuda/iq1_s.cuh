@@ -427,7 +427,7 @@ struct iq1_s_file {
   float n_delta;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 50, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq1_s_file& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4_by2(blk + 2 + 4 * p);
@@ -882,7 +882,7 @@ struct iq1_s_padded {
   float n_delta;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 1, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq1_s_padded& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4(blk + 4 * p);
@@ -911,4 +911,27 @@ MINFER_DEVICE void unit_acc(const iq1_s_padded& r, const a8_file* x, float& acc)
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   const int sum0 = (int)x[0].n_sum;
   acc += x[0].n_d * r.n_ls * r.n_d * ((float)dot0 + r.n_delta * (float)sum0);
+}
+struct iq1_s_padded_held {
+  uint32_t m0;
+  uint16_t m1;
+  uint16_t m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(iq1_s_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / iq1_s_padded::per_block, p = u % iq1_s_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * iq1_s_padded::block_bytes;
+  h.m0 = load4(blk + 4 * p);
+  h.m1 = load2(blk + 32 + 2 * p);
+  h.m2 = load2(blk + 48);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(iq1_s_padded& r, const iq1_s_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  r.idx_qs[0] = h.m0;
+  r.idx_qh[0] = h.m1;
+  r.n_ls = 2.0f * (float)(unsigned)(((h.m1 >> (12)) & 0x7u)) + 1.0f;
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
+  r.n_delta = ((((h.m1 >> (15)) & 0x1u)) ? -0.125f : 0.125f);
 }

@@ -68,7 +68,7 @@ struct iq2_xxs_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 66, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xxs_file& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4_by2(blk + 2 + 8 * p);
@@ -162,7 +162,7 @@ struct iq2_xxs_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 80, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq2_xxs_padded& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4(blk + 8 * p);
@@ -189,4 +189,26 @@ MINFER_DEVICE void unit_acc(const iq2_xxs_padded& r, const a8_file* x, float& ac
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_ls * r.n_d * (float)dot0;
+}
+struct iq2_xxs_padded_held {
+  uint32_t m0;
+  uint32_t m1;
+  uint16_t m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(iq2_xxs_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / iq2_xxs_padded::per_block, p = u % iq2_xxs_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * iq2_xxs_padded::block_bytes;
+  h.m0 = load4(blk + 8 * p);
+  h.m1 = load4(blk + 4 + 8 * p);
+  h.m2 = load2(blk + 64);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(iq2_xxs_padded& r, const iq2_xxs_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  r.idx_qs[0] = h.m0;
+  r.sg_qs[0] = h.m1;
+  r.n_ls = 0.25f * (float)(unsigned)(((h.m1 >> (28)) & 0xfu)) + 0.125f;
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
 }

@@ -69,7 +69,7 @@ struct iq3_s_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 110, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq3_s_file& r, const uint8_t* blk, int p) {
   r.idx_qs[0] = load4_by2(blk + 2 + 8 * p);
@@ -166,7 +166,7 @@ struct iq3_s_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 112, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq3_s_padded& r, const uint8_t* blk, int p) {
   put8(r.idx_qs + 0, load8(blk + 8 * p));
@@ -194,4 +194,31 @@ MINFER_DEVICE void unit_acc(const iq3_s_padded& r, const a8_file* x, float& acc)
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_ls * r.n_d * (float)dot0;
+}
+struct iq3_s_padded_held {
+  uint2 m0;
+  uint8_t m1;
+  uint32_t m2;
+  uint8_t m3;
+  uint16_t m4;
+  int p;
+};
+MINFER_DEVICE void unit_hold(iq3_s_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / iq3_s_padded::per_block, p = u % iq3_s_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * iq3_s_padded::block_bytes;
+  h.m0 = load8(blk + 8 * p);
+  h.m1 = load1(blk + 96 + p);
+  h.m2 = load4(blk + 64 + 4 * p);
+  h.m3 = load1(blk + 104 + (p / 2));
+  h.m4 = load2(blk + 108);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(iq3_s_padded& r, const iq3_s_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put8(r.idx_qs + 0, h.m0);
+  r.idx_qh[0] = h.m1;
+  r.neg_signs[0] = h.m2;
+  r.n_ls = 2.0f * (float)(unsigned)(((h.m3 >> (4 * (p % 2))) & 0xfu)) + 1.0f;
+  r.n_d = f16_to_f32((uint16_t)(h.m4));
 }

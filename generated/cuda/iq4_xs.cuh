@@ -10,7 +10,7 @@ struct iq4_xs_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 136, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq4_xs_file& r, const uint8_t* blk, int p) {
   put8(r.q_qs + 0, load8(blk + 8 + 16 * p));
@@ -46,7 +46,7 @@ struct iq4_xs_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(iq4_xs_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 * p));
@@ -72,4 +72,27 @@ MINFER_DEVICE void unit_acc(const iq4_xs_padded& r, const a8_file* x, float& acc
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_ls * r.n_d * (float)dot0;
+}
+struct iq4_xs_padded_held {
+  uint4 m0;
+  uint8_t m1;
+  uint16_t m2;
+  uint16_t m3;
+  int p;
+};
+MINFER_DEVICE void unit_hold(iq4_xs_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / iq4_xs_padded::per_block, p = u % iq4_xs_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * iq4_xs_padded::block_bytes;
+  h.m0 = load16(blk + 16 * p);
+  h.m1 = load1(blk + 128 + (p / 2));
+  h.m2 = load2(blk + 134);
+  h.m3 = load2(blk + 132);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(iq4_xs_padded& r, const iq4_xs_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.n_ls = (float)(unsigned)((((h.m1 >> (4 * (p % 2))) & 0xfu) | (((h.m2 >> (2 * p)) & 0x3u) << 4))) + -32.0f;
+  r.n_d = f16_to_f32((uint16_t)(h.m3));
 }

@@ -9,7 +9,7 @@ struct mxfp4_file {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 17, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(mxfp4_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4_by1(blk + 1);
@@ -45,7 +45,7 @@ struct mxfp4_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(mxfp4_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
@@ -70,4 +70,22 @@ MINFER_DEVICE void unit_acc(const mxfp4_padded& r, const a8_file* x, float& acc)
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct mxfp4_padded_held {
+  uint4 m0;
+  uint8_t m1;
+  int p;
+};
+MINFER_DEVICE void unit_hold(mxfp4_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / mxfp4_padded::per_block, p = u % mxfp4_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * mxfp4_padded::block_bytes;
+  h.m0 = load16(blk);
+  h.m1 = load1(blk + 16);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(mxfp4_padded& r, const mxfp4_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.n_d = e8m0_half_to_f32((uint8_t)(h.m1));
 }

@@ -13,7 +13,7 @@ struct q2_K_file {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 84, group = 16, groups = 2, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q2_K_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4(blk + 16 + 32 * (p / 4));
@@ -74,7 +74,7 @@ struct q2_K_padded {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 96, group = 16, groups = 2, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q2_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 + 32 * (p / 4)));
@@ -117,4 +117,37 @@ MINFER_DEVICE void unit_acc(const q2_K_padded& r, const a8_file* x, float& acc) 
   MINFER_UNROLL
   for (int i = 4; i < 8; i++) dot1 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot1), sum1 = dp4a(0x01010101, (int)x[0].q_qs[i], sum1);
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 - x[0].n_d * r.n_m[0] * r.n_dmin * (float)sum0 + x[0].n_d * r.n_sc[1] * r.n_d * (float)dot1 - x[0].n_d * r.n_m[1] * r.n_dmin * (float)sum1;
+}
+struct q2_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint8_t m2;
+  uint8_t m3;
+  uint16_t m4;
+  uint16_t m5;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q2_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q2_K_padded::per_block, p = u % q2_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q2_K_padded::block_bytes;
+  h.m0 = load16(blk + 16 + 32 * (p / 4));
+  h.m1 = load16(blk + 32 + 32 * (p / 4));
+  h.m2 = load1(blk + 2 * p);
+  h.m3 = load1(blk + 1 + 2 * p);
+  h.m4 = load2(blk + 80);
+  h.m5 = load2(blk + 82);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q2_K_padded& r, const q2_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.q_qs_s = 2 * (p % 4);
+  r.n_sc[0] = (float)(unsigned)((h.m2 & 0xfu));
+  r.n_sc[1] = (float)(unsigned)((h.m3 & 0xfu));
+  r.n_d = f16_to_f32((uint16_t)(h.m4));
+  r.n_m[0] = (float)(unsigned)(((h.m2 >> (4)) & 0xfu));
+  r.n_m[1] = (float)(unsigned)(((h.m3 >> (4)) & 0xfu));
+  r.n_dmin = f16_to_f32((uint16_t)(h.m5));
 }

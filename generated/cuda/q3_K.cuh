@@ -13,7 +13,7 @@ struct q3_K_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 110, group = 16, groups = 2, add = -4;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q3_K_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4_by2(blk + 32 + 32 * (p / 4));
@@ -79,7 +79,7 @@ struct q3_K_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 112, group = 16, groups = 2, add = -4;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q3_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 32 + 32 * (p / 4)));
@@ -121,4 +121,43 @@ MINFER_DEVICE void unit_acc(const q3_K_padded& r, const a8_file* x, float& acc) 
   for (int i = 4; i < 8; i++) dot1 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot1), sum1 = dp4a(0x01010101, (int)x[0].q_qs[i], sum1);
   dot1 += -4 * sum1;
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 + x[0].n_d * r.n_sc[1] * r.n_d * (float)dot1;
+}
+struct q3_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint4 m2;
+  uint4 m3;
+  uint8_t m4;
+  uint8_t m5;
+  uint8_t m6;
+  uint8_t m7;
+  uint16_t m8;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q3_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q3_K_padded::per_block, p = u % q3_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q3_K_padded::block_bytes;
+  h.m0 = load16(blk + 32 + 32 * (p / 4));
+  h.m1 = load16(blk + 48 + 32 * (p / 4));
+  h.m2 = load16(blk);
+  h.m3 = load16(blk + 16);
+  h.m4 = load1(blk + 96 + 2 * (p % 4));
+  h.m5 = load1(blk + 104 + 2 * (p % 2));
+  h.m6 = load1(blk + 97 + 2 * (p % 4));
+  h.m7 = load1(blk + 105 + 2 * (p % 2));
+  h.m8 = load2(blk + 108);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q3_K_padded& r, const q3_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.q_qs_s = 2 * (p % 4);
+  put16(r.q_hmask + 0, h.m2);
+  put16(r.q_hmask + 4, h.m3);
+  r.q_hmask_s = p;
+  r.n_sc[0] = (float)(unsigned)((((h.m4 >> (4 * (p / 4))) & 0xfu) | (((h.m5 >> (2 * (p / 2))) & 0x3u) << 4))) + -32.0f;
+  r.n_sc[1] = (float)(unsigned)((((h.m6 >> (4 * (p / 4))) & 0xfu) | (((h.m7 >> (2 * (p / 2))) & 0x3u) << 4))) + -32.0f;
+  r.n_d = f16_to_f32((uint16_t)(h.m8));
 }

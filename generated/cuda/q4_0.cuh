@@ -9,7 +9,7 @@ struct q4_0_file {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 18, group = 32, groups = 1, add = -8;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_0_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4_by2(blk + 2);
@@ -47,7 +47,7 @@ struct q4_0_lanes {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 18, group = 32, groups = 1, add = -8;
   MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 template <typename From> MINFER_DEVICE void unit_fetch(q4_0_lanes& r, const uint8_t* row, int blocks, int b, int p) {
   const uint8_t* in_qs = row + 16 * b;
@@ -104,6 +104,26 @@ MINFER_DEVICE float unit_dot(const q4_0_lanes& r, const q4_0_lanes_acts& x) {
   y = fmaf(x.d[0] * (r.n_d), (float)(dot0), y);
   return y;
 }
+struct q4_0_lanes_held {
+  uint4 m0;
+  uint16_t m1;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q4_0_lanes_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q4_0_lanes::per_block, p = u % q4_0_lanes::per_block;
+  const int blocks = cols / q4_0_lanes::block_elems;
+  const uint8_t* in_qs = row + 16 * b;
+  const uint8_t* in_d = row + 16 * blocks + 2 * b;
+  h.m0 = FromGlobal::load16(in_qs);
+  h.m1 = FromGlobal::load2(in_d);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q4_0_lanes& r, const q4_0_lanes_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.n_d = f16_to_f32((uint16_t)(h.m1));
+}
 
 // q4_0, blocks of 32 bytes (padded layout): a unit is 32 elements, 1 in a block.
 struct q4_0_padded {
@@ -111,7 +131,7 @@ struct q4_0_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = -8;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_0_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
@@ -138,4 +158,22 @@ MINFER_DEVICE void unit_acc(const q4_0_padded& r, const a8_file* x, float& acc) 
   const int sum0 = (int)x[0].n_sum;
   dot0 += -8 * sum0;
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q4_0_padded_held {
+  uint4 m0;
+  uint16_t m1;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q4_0_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q4_0_padded::per_block, p = u % q4_0_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q4_0_padded::block_bytes;
+  h.m0 = load16(blk);
+  h.m1 = load2(blk + 16);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q4_0_padded& r, const q4_0_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.n_d = f16_to_f32((uint16_t)(h.m1));
 }

@@ -13,7 +13,7 @@ struct q4_K_file {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_K_file& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 + 32 * (p / 2)));
@@ -55,7 +55,7 @@ struct q4_K_file_x64 {
   float n_dmin;
   static constexpr int elems = 64, per_block = 4, block_elems = 256, block_bytes = 144, group = 32, groups = 2, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_K_file_x64& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 + 32 * p));
@@ -110,7 +110,7 @@ struct q4_K_lanes {
   int i_m;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 template <typename From> MINFER_DEVICE void unit_fetch(q4_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
   const uint8_t* blk = row + 144 * b;
@@ -172,6 +172,32 @@ MINFER_DEVICE float unit_dot(const q4_K_lanes& r, const q4_K_lanes_acts& x) {
   y = fmaf(-(x.d[0] * (r.n_dmin)), (float)(r.i_m * x.sum[0]), y);
   return y;
 }
+struct q4_K_lanes_held {
+  uint4 m0;
+  uint8_t m1;
+  uint2 m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q4_K_lanes_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q4_K_lanes::per_block, p = u % q4_K_lanes::per_block;
+  const uint8_t* blk = row + (size_t)b * q4_K_lanes::block_bytes;
+  h.m0 = FromGlobal::load16(blk + 16 * p);
+  h.m1 = FromGlobal::load1(blk + 136 + p);
+  h.m2 = FromGlobal::load8(blk + 128);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q4_K_lanes& r, const q4_K_lanes_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.n_sc = (float)(unsigned)((h.m1 & 0x3fu));
+  const uint2 head_128 = h.m2;
+  r.n_d = f16_to_f32((uint16_t)((head_128.x >> 0 & 0xffffu)));
+  r.n_m = (float)(unsigned)((((h.m1 >> (6)) & 0x3u) | (((head_128.y >> (4 * p)) & 0xfu) << 2)));
+  r.n_dmin = f16_to_f32((uint16_t)((head_128.x >> 16 & 0xffffu)));
+  r.i_sc = (int)((h.m1 & 0x3fu));
+  r.i_m = (int)((((h.m1 >> (6)) & 0x3u) | (((head_128.y >> (4 * p)) & 0xfu) << 2)));
+}
 
 // q4_K, blocks of 144 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q4_K_padded {
@@ -183,7 +209,7 @@ struct q4_K_padded {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 144, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 + 32 * (p / 2)));
@@ -215,6 +241,41 @@ MINFER_DEVICE void unit_acc(const q4_K_padded& r, const a8_file* x, float& acc) 
   const int sum0 = (int)x[0].n_sum;
   acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
 }
+struct q4_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint8_t m2;
+  uint8_t m3;
+  uint16_t m4;
+  uint8_t m5;
+  uint8_t m6;
+  uint16_t m7;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q4_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q4_K_padded::per_block, p = u % q4_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q4_K_padded::block_bytes;
+  h.m0 = load16(blk + 16 + 32 * (p / 2));
+  h.m1 = load16(blk + 32 + 32 * (p / 2));
+  h.m2 = load1(blk + 4 + 8 * (p / 4) + (p % 4));
+  h.m3 = load1(blk + 4 + (p % 4));
+  h.m4 = load2(blk);
+  h.m5 = load1(blk + 8 + p);
+  h.m6 = load1(blk + 8 + (p % 4));
+  h.m7 = load2(blk + 2);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q4_K_padded& r, const q4_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.q_qs_s = 4 * (p % 2);
+  r.n_sc = (float)(unsigned)(((h.m2 & 0xfu) | (((h.m3 >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_d = f16_to_f32((uint16_t)(h.m4));
+  r.n_m = (float)(unsigned)((((h.m5 >> (4 * (p / 4))) & 0xfu) | (((h.m6 >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_dmin = f16_to_f32((uint16_t)(h.m7));
+}
 
 // q4_K, blocks of 144 bytes (padded layout): a unit is 64 elements, 4 in a block.
 struct q4_K_padded_x64 {
@@ -225,7 +286,7 @@ struct q4_K_padded_x64 {
   float n_dmin;
   static constexpr int elems = 64, per_block = 4, block_elems = 256, block_bytes = 144, group = 32, groups = 2, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q4_K_padded_x64& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 16 + 32 * p));

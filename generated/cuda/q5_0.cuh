@@ -10,7 +10,7 @@ struct q5_0_file {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 22, group = 32, groups = 1, add = -16;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q5_0_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4_by2(blk + 6);
@@ -50,7 +50,7 @@ struct q5_0_lanes {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 22, group = 32, groups = 1, add = -16;
   MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 template <typename From> MINFER_DEVICE void unit_fetch(q5_0_lanes& r, const uint8_t* row, int blocks, int b, int p) {
   const uint8_t* in_qs = row + 16 * b;
@@ -101,6 +101,30 @@ MINFER_DEVICE float unit_dot(const q5_0_lanes& r, const q5_0_lanes_acts& x) {
   y = fmaf(x.d[0] * (r.n_d), (float)(dot0), y);
   return y;
 }
+struct q5_0_lanes_held {
+  uint4 m0;
+  uint32_t m1;
+  uint16_t m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q5_0_lanes_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q5_0_lanes::per_block, p = u % q5_0_lanes::per_block;
+  const int blocks = cols / q5_0_lanes::block_elems;
+  const uint8_t* in_qs = row + 16 * b;
+  const uint8_t* in_qh = row + 16 * blocks + 4 * b;
+  const uint8_t* in_d = row + 20 * blocks + 2 * b;
+  h.m0 = FromGlobal::load16(in_qs);
+  h.m1 = FromGlobal::load4(in_qh);
+  h.m2 = FromGlobal::load2(in_d);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q5_0_lanes& r, const q5_0_lanes_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.q_qh[0] = h.m1;
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
+}
 
 // q5_0, blocks of 32 bytes (padded layout): a unit is 32 elements, 1 in a block.
 struct q5_0_padded {
@@ -109,7 +133,7 @@ struct q5_0_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 32, group = 32, groups = 1, add = -16;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q5_0_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
@@ -137,4 +161,25 @@ MINFER_DEVICE void unit_acc(const q5_0_padded& r, const a8_file* x, float& acc) 
   const int sum0 = (int)x[0].n_sum;
   dot0 += -16 * sum0;
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q5_0_padded_held {
+  uint4 m0;
+  uint32_t m1;
+  uint16_t m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q5_0_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q5_0_padded::per_block, p = u % q5_0_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q5_0_padded::block_bytes;
+  h.m0 = load16(blk);
+  h.m1 = load4(blk + 16);
+  h.m2 = load2(blk + 20);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q5_0_padded& r, const q5_0_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.q_qh[0] = h.m1;
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
 }

@@ -15,7 +15,7 @@ struct q5_K_file {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q5_K_file& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 48 + 32 * (p / 2)));
@@ -63,7 +63,7 @@ struct q5_K_lanes {
   int i_m;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 template <typename From> MINFER_DEVICE void unit_fetch(q5_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
   const uint8_t* blk = row + 176 * b;
@@ -118,6 +118,35 @@ MINFER_DEVICE float unit_dot(const q5_K_lanes& r, const q5_K_lanes_acts& x) {
   y = fmaf(-(x.d[0] * (r.n_dmin)), (float)(r.i_m * x.sum[0]), y);
   return y;
 }
+struct q5_K_lanes_held {
+  uint4 m0;
+  uint32_t m1;
+  uint8_t m2;
+  uint2 m3;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q5_K_lanes_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q5_K_lanes::per_block, p = u % q5_K_lanes::per_block;
+  const uint8_t* blk = row + (size_t)b * q5_K_lanes::block_bytes;
+  h.m0 = FromGlobal::load16(blk + 16 * p);
+  h.m1 = FromGlobal::load4(blk + 128 + 4 * p);
+  h.m2 = FromGlobal::load1(blk + 168 + p);
+  h.m3 = FromGlobal::load8(blk + 160);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q5_K_lanes& r, const q5_K_lanes_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  r.q_qh[0] = h.m1;
+  r.n_sc = (float)(unsigned)((h.m2 & 0x3fu));
+  const uint2 head_160 = h.m3;
+  r.n_d = f16_to_f32((uint16_t)((head_160.x >> 0 & 0xffffu)));
+  r.n_m = (float)(unsigned)((((h.m2 >> (6)) & 0x3u) | (((head_160.y >> (4 * p)) & 0xfu) << 2)));
+  r.n_dmin = f16_to_f32((uint16_t)((head_160.x >> 16 & 0xffffu)));
+  r.i_sc = (int)((h.m2 & 0x3fu));
+  r.i_m = (int)((((h.m2 >> (6)) & 0x3u) | (((head_160.y >> (4 * p)) & 0xfu) << 2)));
+}
 
 // q5_K, blocks of 176 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q5_K_padded {
@@ -131,7 +160,7 @@ struct q5_K_padded {
   float n_dmin;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 176, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 1, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q5_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 48 + 32 * (p / 2)));
@@ -165,4 +194,46 @@ MINFER_DEVICE void unit_acc(const q5_K_padded& r, const a8_file* x, float& acc) 
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   const int sum0 = (int)x[0].n_sum;
   acc += x[0].n_d * r.n_sc * r.n_d * (float)dot0 - x[0].n_d * r.n_m * r.n_dmin * (float)sum0;
+}
+struct q5_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint4 m2;
+  uint4 m3;
+  uint8_t m4;
+  uint8_t m5;
+  uint16_t m6;
+  uint8_t m7;
+  uint8_t m8;
+  uint16_t m9;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q5_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q5_K_padded::per_block, p = u % q5_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q5_K_padded::block_bytes;
+  h.m0 = load16(blk + 48 + 32 * (p / 2));
+  h.m1 = load16(blk + 64 + 32 * (p / 2));
+  h.m2 = load16(blk + 16);
+  h.m3 = load16(blk + 32);
+  h.m4 = load1(blk + 4 + 8 * (p / 4) + (p % 4));
+  h.m5 = load1(blk + 4 + (p % 4));
+  h.m6 = load2(blk);
+  h.m7 = load1(blk + 8 + p);
+  h.m8 = load1(blk + 8 + (p % 4));
+  h.m9 = load2(blk + 2);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q5_K_padded& r, const q5_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.q_qs_s = 4 * (p % 2);
+  put16(r.q_qh + 0, h.m2);
+  put16(r.q_qh + 4, h.m3);
+  r.q_qh_s = p;
+  r.n_sc = (float)(unsigned)(((h.m4 & 0xfu) | (((h.m5 >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_d = f16_to_f32((uint16_t)(h.m6));
+  r.n_m = (float)(unsigned)((((h.m7 >> (4 * (p / 4))) & 0xfu) | (((h.m8 >> (4 + 2 * (p / 4))) & 0x3u) << 4)));
+  r.n_dmin = f16_to_f32((uint16_t)(h.m9));
 }

@@ -13,7 +13,7 @@ struct q6_K_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 210, group = 16, groups = 2, add = -32;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q6_K_file& r, const uint8_t* blk, int p) {
   r.q_ql[0] = load4_by2(blk + 64 * (p / 4) + 32 * (p % 2));
@@ -78,7 +78,7 @@ struct q6_K_lanes {
   int i_sc[2];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 210, group = 16, groups = 2, add = -32;
   MINFER_DEVICE size_t row_bytes(int cols) { return ((size_t)(cols / block_elems) * block_bytes + 15) / 16 * 16; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 template <typename From> MINFER_DEVICE void unit_fetch(q6_K_lanes& r, const uint8_t* row, int blocks, int b, int p) {
   const uint8_t* in_ql = row + 128 * b;
@@ -153,6 +153,38 @@ MINFER_DEVICE float unit_dot(const q6_K_lanes& r, const q6_K_lanes_acts& x) {
   y = fmaf(x.d[0] * (r.n_d), (float)(r.i_sc[0] * dot0 + r.i_sc[1] * dot1), y);
   return y;
 }
+struct q6_K_lanes_held {
+  uint4 m0;
+  uint2 m1;
+  uint16_t m2;
+  uint16_t m3;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q6_K_lanes_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q6_K_lanes::per_block, p = u % q6_K_lanes::per_block;
+  const int blocks = cols / q6_K_lanes::block_elems;
+  const uint8_t* in_ql = row + 128 * b;
+  const uint8_t* in_qh = row + 128 * blocks + 64 * b;
+  const uint8_t* in_scales = row + 192 * blocks + 16 * b;
+  const uint8_t* in_d = row + 208 * blocks + 2 * b;
+  h.m0 = FromGlobal::load16(in_ql + 16 * p);
+  h.m1 = FromGlobal::load8(in_qh + 8 * p);
+  h.m2 = FromGlobal::load2(in_scales + 2 * p);
+  h.m3 = FromGlobal::load2(in_d);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q6_K_lanes& r, const q6_K_lanes_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_ql + 0, h.m0);
+  put8(r.q_qh + 0, h.m1);
+  const uint32_t run_scales_0 = h.m2;
+  r.n_sc[0] = (float)(int8_t)((run_scales_0 >> 0 & 0xffu));
+  r.n_sc[1] = (float)(int8_t)((run_scales_0 >> 8 & 0xffu));
+  r.n_d = f16_to_f32((uint16_t)(h.m3));
+  r.i_sc[0] = (int)(int8_t)((run_scales_0 >> 0 & 0xffu));
+  r.i_sc[1] = (int)(int8_t)((run_scales_0 >> 8 & 0xffu));
+}
 
 // q6_K, blocks of 224 bytes (padded layout): a unit is 32 elements, 8 in a block.
 struct q6_K_padded {
@@ -164,7 +196,7 @@ struct q6_K_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 224, group = 16, groups = 2, add = -32;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(q6_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_ql + 0, load16(blk + 64 * (p / 4) + 32 * (p % 2)));
@@ -206,4 +238,39 @@ MINFER_DEVICE void unit_acc(const q6_K_padded& r, const a8_file* x, float& acc) 
   for (int i = 4; i < 8; i++) dot1 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot1), sum1 = dp4a(0x01010101, (int)x[0].q_qs[i], sum1);
   dot1 += -32 * sum1;
   acc += x[0].n_d * r.n_sc[0] * r.n_d * (float)dot0 + x[0].n_d * r.n_sc[1] * r.n_d * (float)dot1;
+}
+struct q6_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint4 m2;
+  uint4 m3;
+  uint8_t m4;
+  uint8_t m5;
+  uint16_t m6;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q6_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q6_K_padded::per_block, p = u % q6_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q6_K_padded::block_bytes;
+  h.m0 = load16(blk + 64 * (p / 4) + 32 * (p % 2));
+  h.m1 = load16(blk + 16 + 64 * (p / 4) + 32 * (p % 2));
+  h.m2 = load16(blk + 128 + 32 * (p / 4));
+  h.m3 = load16(blk + 144 + 32 * (p / 4));
+  h.m4 = load1(blk + 192 + 2 * p);
+  h.m5 = load1(blk + 193 + 2 * p);
+  h.m6 = load2(blk + 208);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q6_K_padded& r, const q6_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_ql + 0, h.m0);
+  put16(r.q_ql + 4, h.m1);
+  r.q_ql_s = 4 * ((p / 2) % 2);
+  put16(r.q_qh + 0, h.m2);
+  put16(r.q_qh + 4, h.m3);
+  r.q_qh_s = 2 * (p % 4);
+  r.n_sc[0] = (float)(int8_t)(h.m4);
+  r.n_sc[1] = (float)(int8_t)(h.m5);
+  r.n_d = f16_to_f32((uint16_t)(h.m6));
 }

@@ -10,7 +10,7 @@ struct q8_1_file {
   float n_s;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 36, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(q8_1_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4(blk + 4);
@@ -52,7 +52,7 @@ struct q8_1_padded {
   float n_s;
   static constexpr int elems = 32, per_block = 1, block_elems = 32, block_bytes = 48, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(q8_1_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk));
@@ -79,4 +79,28 @@ MINFER_DEVICE void unit_acc(const q8_1_padded& r, const a8_file* x, float& acc) 
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q8_1_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint16_t m2;
+  uint16_t m3;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q8_1_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q8_1_padded::per_block, p = u % q8_1_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q8_1_padded::block_bytes;
+  h.m0 = load16(blk);
+  h.m1 = load16(blk + 16);
+  h.m2 = load2(blk + 32);
+  h.m3 = load2(blk + 34);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q8_1_padded& r, const q8_1_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
+  r.n_s = f16_to_f32((uint16_t)(h.m3));
 }

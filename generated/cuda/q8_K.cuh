@@ -10,7 +10,7 @@ struct q8_K_file {
   float n_bsum[2];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 292, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(q8_K_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4(blk + 4 + 32 * p);
@@ -53,7 +53,7 @@ struct q8_K_padded {
   float n_bsum[2];
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 304, group = 32, groups = 1, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(q8_K_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 32 * p));
@@ -81,4 +81,31 @@ MINFER_DEVICE void unit_acc(const q8_K_padded& r, const a8_file* x, float& acc) 
   MINFER_UNROLL
   for (int i = 0; i < 8; i++) dot0 = dp4a((int)unit_codes(r, i), (int)x[0].q_qs[i], dot0);
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct q8_K_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint32_t m2;
+  uint16_t m3;
+  uint16_t m4;
+  int p;
+};
+MINFER_DEVICE void unit_hold(q8_K_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / q8_K_padded::per_block, p = u % q8_K_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * q8_K_padded::block_bytes;
+  h.m0 = load16(blk + 32 * p);
+  h.m1 = load16(blk + 16 + 32 * p);
+  h.m2 = load4(blk + 288);
+  h.m3 = load2(blk + 256 + 4 * p);
+  h.m4 = load2(blk + 258 + 4 * p);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(q8_K_padded& r, const q8_K_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.n_d = bits_f32(h.m2);
+  r.n_bsum[0] = (float)((int)((unsigned)(h.m3) << 16) >> 16);
+  r.n_bsum[1] = (float)((int)((unsigned)(h.m4) << 16) >> 16);
 }

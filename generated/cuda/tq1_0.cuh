@@ -46,7 +46,7 @@ struct tq1_0_file {
   int first;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 54, group = 4, groups = 8, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(tq1_0_file& r, const uint8_t* blk, int p) {
   r.blk = blk;
@@ -139,7 +139,7 @@ struct tq1_0_padded {
   int first;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 64, group = 4, groups = 8, add = 0;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 0;
 };
 MINFER_DEVICE void unit_load(tq1_0_padded& r, const uint8_t* blk, int p) {
   r.blk = blk;
@@ -188,3 +188,8 @@ MINFER_DEVICE void unit_acc(const tq1_0_padded& r, const a8_file* x, float& acc)
     acc += a.n_d * (unit_scale(r, i) * ((float)dot + unit_bias(r, i) * (float)sum) - unit_offset(r, i) * (float)sum);
   }
 }
+struct tq1_0_padded_held {
+  tq1_0_padded unit;
+};
+MINFER_DEVICE void unit_hold(tq1_0_padded_held& h, const uint8_t* row, int cols, int u) { unit_at(h.unit, row, cols, u); }
+MINFER_DEVICE void unit_read(tq1_0_padded& r, const tq1_0_padded_held& h) { r = h.unit; }

@@ -10,7 +10,7 @@ struct tq2_0_file {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 66, group = 32, groups = 1, add = -1;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(tq2_0_file& r, const uint8_t* blk, int p) {
   r.q_qs[0] = load4_by2(blk + 32 * (p / 4));
@@ -54,7 +54,7 @@ struct tq2_0_padded {
   float n_d;
   static constexpr int elems = 32, per_block = 8, block_elems = 256, block_bytes = 80, group = 32, groups = 1, add = -1;
   MINFER_DEVICE size_t row_bytes(int cols) { return (size_t)(cols / block_elems) * block_bytes; }
-  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0;
+  static constexpr bool has_offset = 0, has_bias = 0, unsigned_codes = 0, seven_bits = 1;
 };
 MINFER_DEVICE void unit_load(tq2_0_padded& r, const uint8_t* blk, int p) {
   put16(r.q_qs + 0, load16(blk + 32 * (p / 4)));
@@ -83,4 +83,26 @@ MINFER_DEVICE void unit_acc(const tq2_0_padded& r, const a8_file* x, float& acc)
   const int sum0 = (int)x[0].n_sum;
   dot0 += -1 * sum0;
   acc += x[0].n_d * r.n_d * (float)dot0;
+}
+struct tq2_0_padded_held {
+  uint4 m0;
+  uint4 m1;
+  uint16_t m2;
+  int p;
+};
+MINFER_DEVICE void unit_hold(tq2_0_padded_held& h, const uint8_t* row, int cols, int u) {
+  const int b = u / tq2_0_padded::per_block, p = u % tq2_0_padded::per_block;
+  const uint8_t* blk = row + (size_t)b * tq2_0_padded::block_bytes;
+  h.m0 = load16(blk + 32 * (p / 4));
+  h.m1 = load16(blk + 16 + 32 * (p / 4));
+  h.m2 = load2(blk + 64);
+  h.p = p;
+}
+MINFER_DEVICE void unit_read(tq2_0_padded& r, const tq2_0_padded_held& h) {
+  const int p = h.p;
+  (void)p;
+  put16(r.q_qs + 0, h.m0);
+  put16(r.q_qs + 4, h.m1);
+  r.q_qs_s = 2 * (p % 4);
+  r.n_d = f16_to_f32((uint16_t)(h.m2));
 }

@@ -110,6 +110,18 @@ var kvAppendArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// matmulBf16Args are the arguments of matmul-bf16, in order.
+var matmulBf16Args = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u16*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "tokens", Type: "i32"},
+	{Name: "y_stride", Type: "i64"},
+}
+
 // matmulQ8Args are the arguments of matmul-q8, in order.
 var matmulQ8Args = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -204,6 +216,13 @@ var ropeArgs = []kernel.Arg{
 	{Name: "adjacent", Type: "i32"},
 }
 
+// roundBf16Args are the arguments of round-bf16, in order.
+var roundBf16Args = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "u16*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
 // selectRowsArgs are the arguments of select-rows, in order.
 var selectRowsArgs = []kernel.Arg{
 	{Name: "x", Type: "f32*"},
@@ -288,6 +307,30 @@ var All = []*kernel.Entry{
 	&KvAppendF16,
 	&KvAppendF32,
 	&KvAppendQ8_0,
+	&MatmulBf16IQ1M,
+	&MatmulBf16IQ1S,
+	&MatmulBf16IQ2S,
+	&MatmulBf16IQ2XS,
+	&MatmulBf16IQ2XXS,
+	&MatmulBf16IQ3S,
+	&MatmulBf16IQ3XXS,
+	&MatmulBf16IQ4NL,
+	&MatmulBf16IQ4XS,
+	&MatmulBf16MXFP4,
+	&MatmulBf16Q2K,
+	&MatmulBf16Q3K,
+	&MatmulBf16Q4_0,
+	&MatmulBf16Q4_1,
+	&MatmulBf16Q4K,
+	&MatmulBf16Q5_0,
+	&MatmulBf16Q5_1,
+	&MatmulBf16Q5K,
+	&MatmulBf16Q6K,
+	&MatmulBf16Q8_0,
+	&MatmulBf16Q8_1,
+	&MatmulBf16Q8K,
+	&MatmulBf16TQ1_0,
+	&MatmulBf16TQ2_0,
 	&MatmulQ8IQ1M,
 	&MatmulQ8IQ1S,
 	&MatmulQ8IQ2S,
@@ -378,6 +421,7 @@ var All = []*kernel.Entry{
 	&QuantizeA8,
 	&Rmsnorm,
 	&Rope,
+	&RoundBf16,
 	&SelectRows,
 	&SiluMul,
 }
@@ -431,6 +475,7 @@ var Switches = []Switch{
 	{"MINFER_IQ3XXS_PF", []string{"matvec-q8/iq3_xxs/v2_pf"}},
 	{"MINFER_IQ4NL_PF", []string{"matvec-q8/iq4_nl/v2_pf"}},
 	{"MINFER_IQ4XS_PF", []string{"matvec-q8/iq4_xs/v2_pf"}},
+	{"MINFER_MMA", []string{"matmul-bf16/iq1_m/padded", "matmul-bf16/iq1_m/padded_small", "matmul-bf16/iq1_s/padded", "matmul-bf16/iq1_s/padded_small", "matmul-bf16/iq2_s/padded", "matmul-bf16/iq2_s/padded_small", "matmul-bf16/iq2_xs/padded", "matmul-bf16/iq2_xs/padded_small", "matmul-bf16/iq2_xxs/padded", "matmul-bf16/iq2_xxs/padded_small", "matmul-bf16/iq3_s/padded", "matmul-bf16/iq3_s/padded_small", "matmul-bf16/iq3_xxs/padded", "matmul-bf16/iq3_xxs/padded_small", "matmul-bf16/iq4_nl/padded", "matmul-bf16/iq4_nl/padded_small", "matmul-bf16/iq4_xs/padded", "matmul-bf16/iq4_xs/padded_small", "matmul-bf16/mxfp4/padded", "matmul-bf16/mxfp4/padded_small", "matmul-bf16/q2_K/padded", "matmul-bf16/q2_K/padded_small", "matmul-bf16/q3_K/padded", "matmul-bf16/q3_K/padded_small", "matmul-bf16/q4_0/padded", "matmul-bf16/q4_0/lanes", "matmul-bf16/q4_0/padded_small", "matmul-bf16/q4_0/lanes_small", "matmul-bf16/q4_1/padded", "matmul-bf16/q4_1/padded_small", "matmul-bf16/q4_K/padded", "matmul-bf16/q4_K/lanes", "matmul-bf16/q4_K/padded_small", "matmul-bf16/q4_K/lanes_small", "matmul-bf16/q5_0/padded", "matmul-bf16/q5_0/lanes", "matmul-bf16/q5_0/padded_small", "matmul-bf16/q5_0/lanes_small", "matmul-bf16/q5_1/padded", "matmul-bf16/q5_1/padded_small", "matmul-bf16/q5_K/padded", "matmul-bf16/q5_K/lanes", "matmul-bf16/q5_K/padded_small", "matmul-bf16/q5_K/lanes_small", "matmul-bf16/q6_K/padded", "matmul-bf16/q6_K/lanes", "matmul-bf16/q6_K/padded_small", "matmul-bf16/q6_K/lanes_small", "matmul-bf16/q8_0/padded", "matmul-bf16/q8_0/lanes", "matmul-bf16/q8_0/padded_small", "matmul-bf16/q8_0/lanes_small", "matmul-bf16/q8_1/padded", "matmul-bf16/q8_1/padded_small", "matmul-bf16/q8_K/padded", "matmul-bf16/q8_K/padded_small", "matmul-bf16/tq1_0/padded", "matmul-bf16/tq1_0/padded_small", "matmul-bf16/tq2_0/padded", "matmul-bf16/tq2_0/padded_small"}},
 	{"MINFER_MXFP4_PF", []string{"matvec-q8/mxfp4/v2_pf"}},
 	{"MINFER_Q2K_PF", []string{"matvec-q8/q2_K/v2_pf"}},
 	{"MINFER_Q3K_PF", []string{"matvec-q8/q3_K/v2_pf"}},

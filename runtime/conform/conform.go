@@ -303,6 +303,7 @@ var operations = map[string]func(*Subject) iter.Seq[*job]{
 	"quantize":       quantizeJobs,
 	"rmsnorm":        rmsnormJobs,
 	"rope":           ropeJobs,
+	"round":          roundJobs,
 	"select":         selectJobs,
 	"silu-mul":       siluJobs,
 }

@@ -74,6 +74,10 @@ func TestGatesByName(t *testing.T) {
 		q.Off = kernel.Switches{name: true}
 		return q
 	}
+	opted := func(q query) query {
+		q.SharedBytes = 163 << 10
+		return q
+	}
 	heads := func(headDim, group int64) query {
 		return query{KVHeads: 2, Heads: 2 * group, Group: group, HeadDim: headDim, Tokens: 1, Context: 100, Shares: 4, Weights: "file", Arch: 80}
 	}
@@ -130,6 +134,13 @@ func TestGatesByName(t *testing.T) {
 		{"matmul-q8", "q6_K", file(512, 5120, 9), "t8"},
 		{"matmul-q8", "q6_K", file(512, 5120, 8*65535), "t8"},
 		{"matmul-q8", "q6_K", file(512, 5120, 8*65535+1), "tokens 524281 breaks tokens <= 524280 (grid: 65535 blocks in grid.y * 8 tokens a block)"},
+		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 512)), "padded"},
+		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 64)), "padded_small"},
+		{"matmul-bf16", "q6_K", opted(padded(2048, 5120, 512)), "padded_small"},
+		{"matmul-bf16", "q6_K", padded(5120, 5120, 128*65535+1), "tokens 8388481 breaks tokens <= 8388480 (grid: 65535 blocks in grid.y * 128 tokens a block)"},
+		{"matmul-bf16", "q6_K", query{Rows: 5120, Cols: 5120, Tokens: 512, Weights: "padded", Arch: 80, SharedBytes: 131103}, "padded_small"},
+		{"matmul-bf16", "q6_K", padded(5120, 5120, 512), "a block may have 49152 bytes of shared memory, needed 131104 bytes of shared memory (memory: 2 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers)"},
+		{"matmul-bf16", "q6_K", file(5120, 5120, 512), "weights lie as"},
 		{"embed", "q6_K", padded(0, 5120, 4), "padded"},
 		{"embed", "q6_K", file(0, 5120, 4), "file"},
 		{"embed", "q6_K", file(0, 5121, 4), "cols 5121 breaks cols % 256 == 0"},

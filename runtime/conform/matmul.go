@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/numeric"
 )
 
 // product is one product of a matrix with activations.
@@ -171,7 +173,17 @@ func (s *Subject) productOf(p product, w *weights, x []float32, r *rand.Rand) *j
 	args := map[string]any{"w": w.place(s.Variant.Weights), "x": x, "bias": nil, "rows": p.rows, "cols": p.cols, "tokens": p.tokens, "y_stride": stride}
 	// The reference multiplies what the kernel is given: activations after their rounding.
 	seen := x
-	if s.Entry.Class == "q8" {
+	switch s.Entry.Class {
+	case "bf16":
+		seen = make([]float32, len(x))
+		codes := make([]byte, 2*len(x))
+		for i, v := range x {
+			h := numeric.ToBF16(v)
+			binary.LittleEndian.PutUint16(codes[2*i:], h)
+			seen[i] = numeric.BF16(h)
+		}
+		args["x"] = codes
+	case "q8":
 		codes := make([]byte, len(x)/cpu.ActivationBlockElems*cpu.ActivationBlockBytes)
 		cpu.QuantizeActivations(codes, x)
 		seen = make([]float32, len(x))
@@ -243,7 +255,11 @@ func (s *Subject) sumTolerance(cols int64) float64 {
 		terms = max(1, unit.Elems/4)
 	}
 	chain := float64((units + lanes - 1) / lanes * terms)
-	return 0x1p-24 * (4 + 2*math.Sqrt(chain))
+	tolerance := 0x1p-24 * (4 + 2*math.Sqrt(chain))
+	if s.Entry.Class == "bf16" {
+		tolerance += 0x1p-8
+	}
+	return tolerance
 }
 
 // blockSums is the sum of |x| of each run of block elements.

@@ -2,10 +2,13 @@ package conform
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
+
+	"github.com/minfer/minfer/runtime/numeric"
 )
 
 // specials are numbers that arithmetic treats in their own ways.
@@ -94,6 +97,37 @@ func addJobs(s *Subject) iter.Seq[*job] {
 			return 0, exactly(out, func(i int64) float32 { return x[i] + y[i] })
 		}
 	})
+}
+
+// roundJobs: the nearest bf16, whose bits are known but for a NaN's.
+func roundJobs(s *Subject) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for _, n := range s.widths() {
+			for _, special := range []bool{false, true} {
+				x := numbers(n, special, random(n))
+				for i := range x[:n/2] { // bits of any kind, and halfway between two numbers
+					if b := math.Float32bits(x[i]); i%3 == 0 {
+						x[i] = math.Float32frombits(b&^0xffff | 0x8000)
+					}
+				}
+				q := s.query()
+				q.Cols = n
+				check := func(out []byte) (float64, error) {
+					for i, v := range x {
+						have, want := binary.LittleEndian.Uint16(out[2*i:]), numeric.ToBF16(v)
+						if have != want && !(v != v && numeric.BF16(have) != numeric.BF16(have)) {
+							return 0, fmt.Errorf("element %d is %#04x, it must be %#04x: %g in bf16", i, have, want, v)
+						}
+					}
+					return 0, nil
+				}
+				args := map[string]any{"x": x, "out": bytes.Repeat([]byte{0xa5}, int(2*n)), "cols": n}
+				if !yield(&job{name: fmt.Sprintf("%d numbers, special %t", n, special), query: q, args: args, check: check}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // siluJobs: gate/(1+exp(-gate))*up within 8 roundings: the exponential, good to about 2 of them, counts less than fully in the quotient.

@@ -27,7 +27,9 @@ type Precision string
 
 // The precisions. Results of different classes agree within a tolerance, not bit for bit.
 const (
-	Q8  Precision = "q8"  // 8-bit activations: blocks of 32 with a scale of their own; the default
+	// Q8 is 8-bit activations, blocks of 32 with a scale of their own; the default. Where a device multiplies many tokens at a time on
+	// tensor cores, activations and weights are bf16 instead, which lies nearer to the exact product.
+	Q8  Precision = "q8"
 	F32 Precision = "f32" // activations as they are
 	// Auto is Q8 but for the products that measurements on the device's kind put before it with f32 activations.
 	Auto Precision = "auto"

@@ -73,6 +73,9 @@ func (b Bound) String() string {
 	case Feature:
 		return fmt.Sprintf("cpu has %s (%s: %s)", b.Feature, b.Source, b.Chain)
 	case Shared:
+		if b.Per == 0 {
+			return fmt.Sprintf("%d bytes of shared memory (%s: %s)", b.Value, b.Source, b.Chain)
+		}
 		least := ""
 		if b.Least > 0 {
 			least = fmt.Sprintf(", at least %d", b.Least)
@@ -117,6 +120,9 @@ func (b Bound) refusal(q *Query) string {
 	case Feature:
 		return fmt.Sprintf("needed %s", b)
 	case Shared:
+		if b.Per == 0 {
+			return fmt.Sprintf("a block may have %d bytes of shared memory, needed %s", q.SharedBytes, b)
+		}
 		n := q.Dim(b.Dim)
 		return fmt.Sprintf("%s %d needs %d bytes of shared memory of %d: %s", b.Dim, n, b.SharedBytes(n), q.SharedBytes, b)
 	}

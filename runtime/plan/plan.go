@@ -38,6 +38,7 @@ const (
 	Weight                   // Plan.Weights[Index], placed
 	Value                    // Value Index, [rows, width] of f32
 	Codes                    // Value Index in blocks of 8-bit activations
+	Halves                   // Value Index rounded to bf16
 	Keys                     // cache of layer Index
 	Values                   // cache of layer Index
 	IDs                      // token ids, i32
@@ -118,6 +119,10 @@ type Plan struct {
 
 // prefillTokens is the number of tokens from which attention goes over the keys once for a tile of tokens.
 const prefillTokens = 8
+
+// tileTokens is the number of tokens from which products of 8-bit class go to tensor cores, where a kernel covers the matrix: tiles of
+// fewer would be mostly empty. Weights and activations are bf16 there, which lies nearer to the exact product than 8 bits do.
+const tileTokens = 32
 
 // maxShares bounds the shares of split attention.
 const maxShares = 32
@@ -251,12 +256,20 @@ func (p *Plan) matmul(w *op.Weight, tokens int, l kernel.Layout) (*kernel.Varian
 	return p.choose(p.productGates(w, tokens), "matmul", p.productQuery(w, tokens, l))
 }
 
-// productGates is the gates of a product with a weight, in the order in which they are asked: several tokens share each decoded unit.
+// productGates is the gates of a product with a weight, in the order in which they are asked: several tokens share each decoded unit, many
+// go to tensor cores.
 func (p *Plan) productGates(w *op.Weight, tokens int) []*kernel.Entry {
-	if tile := find("matmul-tile", p.class(w), w); tokens > 1 && len(tile) > 0 {
-		return tile
+	class := p.class(w)
+	if tokens > 1 {
+		tile := find("matmul-tile", class, w)
+		if tokens >= tileTokens && class == string(device.Q8) {
+			tile = append(find("matmul-tile", "bf16", w), tile...)
+		}
+		if len(tile) > 0 {
+			return tile
+		}
 	}
-	return find("matmul", p.class(w), w)
+	return find("matmul", class, w)
 }
 
 // productQuery is what the gates are asked. Kernels that share the rows out give every multiprocessor a run of them.
@@ -349,7 +362,7 @@ func (p *Plan) WeightBytes() int64 {
 // Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, and of the few tokens between.
 func (p *Plan) Variants() ([]*kernel.Variant, error) {
 	var all []*kernel.Variant
-	for _, tokens := range []int{1, 2, prefillTokens} {
+	for _, tokens := range []int{1, 2, prefillTokens, tileTokens} {
 		launches, err := p.Step(tokens, 1)
 		if err != nil {
 			return nil, err

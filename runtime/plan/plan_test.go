@@ -140,3 +140,68 @@ func TestCrossover(t *testing.T) {
 		}
 	}
 }
+
+// Products of many tokens go to tensor cores, their activations rounded to bf16 once for all that read them; those of few, of another
+// class, and of whom asks for neither stay where they are.
+func TestManyTokens(t *testing.T) {
+	m := archtest.Small("qwen2")
+	m.Embd, m.FF, m.HD, m.Vocab, m.Quantize = 256, 2304, 64, 97, format.Q4K
+	f, err := m.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := arch.Build(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		target    Target
+		precision device.Precision
+		off       kernel.Switches
+		tokens    int
+		mma       bool
+	}{
+		{hopper, device.Q8, nil, tileTokens - 1, false},
+		{hopper, device.Q8, nil, tileTokens, true},
+		{hopper, device.Q8, nil, 512, true},
+		{ampere, device.Q8, nil, 512, true},
+		{hopper, device.F32, nil, 512, false},
+		{hopper, device.Q8, kernel.Switches{"MINFER_MMA": true}, 512, false},
+		{Target{Arch: 90, SharedBytes: 48 << 10, SMs: 1}, device.Q8, nil, 512, false},
+	} {
+		p, err := New(g, c.target, Options{Precision: c.precision, KVType: format.F16, Off: c.off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches, err := p.Step(c.tokens, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounded, products := map[int]int{}, 0
+		for _, l := range launches {
+			if l.Variant.Family == "round-bf16" {
+				if l.Args[0].Ref != Value || l.Args[1] != (Arg{Ref: Halves, Index: l.Args[0].Index}) {
+					t.Errorf("%s: %+v", l.Name, l.Args)
+				}
+				rounded[l.Args[1].Index]++
+			}
+			if l.Weight == nil || !strings.HasPrefix(l.Weight.Weight.Name, "blk.0.") { // the last layer ends with the wanted token alone
+				continue
+			}
+			products++
+			if on := l.Variant.Class == "bf16"; on != c.mma {
+				t.Errorf("%+v: %s runs on %s: %s", c, l.Name, l.Variant, l.Why())
+			}
+			if c.mma && (l.Args[1].Ref != Halves || rounded[l.Args[1].Index] != 1) {
+				t.Errorf("%+v: %s reads %+v, rounded %v", c, l.Name, l.Args[1], rounded)
+			}
+			small := strings.HasSuffix(l.Variant.Name, "small")
+			if c.mma && small != (c.tokens <= 64 || l.Weight.Weight.Rows <= 2048) {
+				t.Errorf("%+v: %s of %d rows runs on %s", c, l.Name, l.Weight.Weight.Rows, l.Variant)
+			}
+		}
+		if products != 7 || c.mma != (len(rounded) > 0) {
+			t.Errorf("%+v: %d products, rounded %v", c, products, rounded)
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 // Step lists the launches that compute a number of tokens, of which the logits of wanted are wanted. Where the tokens stand in
 // the context is data: the same launches serve every position.
 func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
-	s := &step{Plan: p, tokens: tokens, wanted: wanted, codes: map[op.Value]bool{}, selected: map[op.Value]op.Value{}}
+	s := &step{Plan: p, tokens: tokens, wanted: wanted, rounded: map[Arg]bool{}, selected: map[op.Value]op.Value{}}
 	for i, x := range p.Graph.Ops {
 		if out, ok := x.Writes(); ok && s.rows(out) == 0 {
 			continue // it serves logits, and none are wanted
@@ -29,7 +29,7 @@ func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
 	}
 	for i := range s.launches {
 		for k, a := range s.launches[i].Args {
-			if in, ok := s.selected[op.Value(a.Index)]; ok && (a.Ref == Value || a.Ref == Codes) {
+			if in, ok := s.selected[op.Value(a.Index)]; ok && (a.Ref == Value || a.Ref == Codes || a.Ref == Halves) {
 				s.launches[i].Args[k].Index = int(in)
 			}
 		}
@@ -42,7 +42,7 @@ type step struct {
 	*Plan
 	tokens, wanted int
 	launches       []Launch
-	codes          map[op.Value]bool     // Values whose 8-bit codes are there
+	rounded        map[Arg]bool          // Codes and Halves that are there
 	selected       map[op.Value]op.Value // Values whose one row is that of another
 }
 
@@ -159,24 +159,27 @@ func (s *step) count(w *Placed, rows int64) {
 	l.Streamed = rows * int64(w.Placement.RowBytes(w.Blocks()))
 }
 
-// product launches a matrix product, after its activations' codes where the class takes them.
+// product launches a matrix product, after the rounding of its activations where the class of its kernel takes them so.
 func (s *step) product(x op.MatMul) error {
 	tokens := s.rows(x.In)
 	w := &s.Weights[s.weight[x.Weight]]
-	class, name := s.class(x.Weight), s.Graph.Values[x.Out].Name
-	in := value(x.In)
-	if class == "q8" {
-		in = ref(Codes, int(x.In))
-		if !s.codes[x.In] {
-			s.codes[x.In] = true
-			if err := s.launch(s.Graph.Values[x.In].Name+" (8-bit)", findFormat("quantize", "", ""), "quantize",
-				kernel.Query{Cols: int64(x.Weight.Cols), Tokens: int64(tokens)}, nil,
-				map[string]Arg{"x": value(x.In), "out": in, "cols": integer(x.Weight.Cols)}); err != nil {
-				return err
-			}
-		}
+	v, _, _, err := s.matmul(x.Weight, tokens, w.Layout)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Graph.Values[x.Out].Name, err)
 	}
-	if err := s.launch(name, s.productGates(x.Weight, tokens), "matmul", s.productQuery(x.Weight, tokens, w.Layout), w, map[string]Arg{
+	in := value(x.In)
+	switch v.Class {
+	case "q8":
+		in = ref(Codes, int(x.In))
+		err = s.round(in, "quantize", " (8-bit)", kernel.Query{Cols: int64(x.Weight.Cols), Tokens: int64(tokens)})
+	case "bf16":
+		in = ref(Halves, int(x.In))
+		err = s.round(in, "round", " (bf16)", kernel.Query{Cols: int64(x.Weight.Cols) * int64(tokens)})
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.launch(s.Graph.Values[x.Out].Name, s.productGates(x.Weight, tokens), "matmul", s.productQuery(x.Weight, tokens, w.Layout), w, map[string]Arg{
 		"w": s.weightRef(x.Weight), "x": in, "bias": s.weightRef(x.Bias), "y": value(x.Out), "rows": integer(x.Weight.Rows), "cols": integer(x.Weight.Cols),
 		"tokens": integer(tokens), "y_stride": integer(x.Weight.Rows)}); err != nil {
 		return err
@@ -184,6 +187,17 @@ func (s *step) product(x op.MatMul) error {
 	s.count(w, int64(x.Weight.Rows))
 	s.launches[len(s.launches)-1].Crossed = s.crossover(x.Weight)
 	return nil
+}
+
+// round makes rounded activations, once for all products that read them.
+func (s *step) round(out Arg, what, suffix string, q kernel.Query) error {
+	if s.rounded[out] {
+		return nil
+	}
+	s.rounded[out] = true
+	v := op.Value(out.Index)
+	return s.launch(s.Graph.Values[v].Name+suffix, findFormat(what, "", ""), what, q, nil,
+		map[string]Arg{"x": value(v), "out": out, "cols": integer(int(q.Cols))})
 }
 
 // attend launches attention: split over the context for few tokens, a tile of tokens at a time for many.

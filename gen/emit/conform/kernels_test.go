@@ -65,7 +65,7 @@ func TestInventedKernels(t *testing.T) {
 	}
 	for _, name := range names {
 		name = strings.TrimSuffix(filepath.Base(name), ".yaml")
-		for _, family := range []string{"matvec-q8", "matvec-f32", "matmul-q8", "embed"} {
+		for _, family := range []string{"matvec-q8", "matvec-f32", "matmul-q8", "matmul-bf16", "embed"} {
 			if !strings.Contains(string(out), "--- PASS: TestKernels/"+family+"/"+name+" ") {
 				t.Errorf("kernels of %s of %s did not run", family, name)
 			}

@@ -36,7 +36,7 @@ const dir = "cuda"
 
 // Emit implements emit.Emitter.
 func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
-	e := &emitter{catalog: c, units: map[unitKey]bool{}}
+	e := &emitter{catalog: c, units: map[unitKey]bool{}, held: map[string]bool{}}
 	bodies, err := template.New("").Funcs(sprig.HermeticTxtFuncMap()).ParseFS(sources, "templates/*.cu.tmpl")
 	if err != nil {
 		return nil, err
@@ -113,6 +113,7 @@ type unitKey struct {
 type emitter struct {
 	catalog *model.Catalog
 	units   map[unitKey]bool
+	held    map[string]bool // structs of units that some kernel holds undecoded
 }
 
 // headers writes the decoders, one file for each format.
@@ -141,7 +142,7 @@ func (e *emitter) headers() (files []emit.File, err error) {
 			if f.Plain() {
 				text, err = plain(f, k.elems)
 			} else {
-				text, err = decode(f, k.layout, k.elems)
+				text, err = decode(f, k.layout, k.elems, e.held[unitName(f, k.layout, k.elems)])
 			}
 			if err != nil {
 				return nil, err
@@ -326,6 +327,12 @@ func (k kernelView) Params() string {
 
 // Ring is the shared memory that rows are streamed through.
 func (k kernelView) Ring() lower.Ring { return lower.RingOf(k.Variant, k.format) }
+
+// Held is the struct of a unit's loads, before they are decoded.
+func (k kernelView) Held() string {
+	k.emitter.held[k.Unit] = true
+	return heldName(k.Unit)
+}
 
 // LanesPerRow is how many lanes of a warp add up one row when it adds up rows of them, or as many as fit, at a time.
 func (k kernelView) LanesPerRow(rows int) int {

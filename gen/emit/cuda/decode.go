@@ -52,8 +52,8 @@ func unitName(f *model.Format, l model.WeightLayout, elems int) string {
 	return n
 }
 
-// decode prints the decoder of units of elems elements.
-func decode(f *model.Format, l model.WeightLayout, elems int) (string, error) {
+// decode prints the decoder of units of elems elements; held: in both forms.
+func decode(f *model.Format, l model.WeightLayout, elems int, held bool) (string, error) {
 	for _, s := range f.Segs {
 		for _, c := range slices.Concat(s.Value.Scale, s.Value.Minus, s.Value.Plus, s.Value.Bias) {
 			if c.As == model.F64 {
@@ -83,6 +83,9 @@ func decode(f *model.Format, l model.WeightLayout, elems int) (string, error) {
 		}
 	} else {
 		d.regular()
+	}
+	if held {
+		d.WriteString(d.held())
 	}
 	return d.String(), nil
 }
@@ -260,18 +263,23 @@ func (d *decoder) loader() {
 		if !d.u.Place.Planes {
 			fmt.Fprintf(d, "  const uint8_t* blk = row + %d * b;\n", d.u.Place.BlockBytes)
 		}
-		for _, x := range d.u.Place.Fields() {
-			if d.read[x] {
-				fmt.Fprintf(d, "  const uint8_t* %s = row", planeName(x))
-				if at := d.u.Place.At[x]; at > 0 {
-					fmt.Fprintf(d, " + %d * blocks", at)
-				}
-				fmt.Fprintf(d, " + %d * b;\n", x.Bits()/8)
-			}
-		}
+		d.planePointers(d)
 		fmt.Fprintf(d, "%s}\n", d.loads.String())
 	}
 	unitAt(d, d.name, d.from != "")
+}
+
+// planePointers declares where block b's part of each plane that is read lies, in a row in planes.
+func (d *decoder) planePointers(w io.Writer) {
+	for _, x := range d.u.Place.Fields() {
+		if d.read[x] {
+			fmt.Fprintf(w, "  const uint8_t* %s = row", planeName(x))
+			if at := d.u.Place.At[x]; at > 0 {
+				fmt.Fprintf(w, " + %d * blocks", at)
+			}
+			fmt.Fprintf(w, " + %d * b;\n", x.Bits()/8)
+		}
+	}
 }
 
 // unitAt writes the access to a unit of a row that every layout has.
@@ -299,7 +307,13 @@ func (d *decoder) constants(groups int) {
 	if d.u.Format.InFile() {
 		rowBytes(d, d.u.Place.Planes)
 	}
-	fmt.Fprintf(d, "  static constexpr bool has_offset = %d, has_bias = %d, unsigned_codes = %d;\n", flag(len(v.Minus)+len(v.Plus) > 0), flag(len(v.Bias) > 0), flag(d.unsignedCodes()))
+	fmt.Fprintf(d, "  static constexpr bool has_offset = %d, has_bias = %d, unsigned_codes = %d, seven_bits = %d;\n",
+		flag(len(v.Minus)+len(v.Plus) > 0), flag(len(v.Bias) > 0), flag(d.unsignedCodes()), flag(d.sevenBits()))
+}
+
+// sevenBits reports whether code bytes are all of 0..127.
+func (d *decoder) sevenBits() bool {
+	return d.u.Irregular == "" && d.weight != nil && d.levels == nil && len(d.signs) == 0 && d.weight.As == model.Unsigned && d.weight.Bits <= 7
 }
 
 // rowBytes writes the member that sizes a row.

@@ -181,7 +181,9 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			case bound.Shared:
 				c.Commentf("%s: %s: %s.", t.Source, t.Dim, t.Chain)
 				c.Id(name + t.Name() + "Fixed").Op("=").Lit(int(t.Fixed))
-				c.Id(name + t.Name() + "Per").Op("=").Lit(int(t.Per))
+				if t.Per > 0 {
+					c.Id(name + t.Name() + "Per").Op("=").Lit(int(t.Per))
+				}
 				if t.Least > 0 {
 					c.Id(name + t.Name() + "Least").Op("=").Lit(int(t.Least))
 				}
@@ -303,7 +305,10 @@ func boundLiteral(name string, t bound.Term) jen.Code {
 	case bound.Weights:
 		parts = append(parts, key("Layout").Lit(string(t.Layout)), key("Value").Id(name+t.Name()))
 	case bound.Shared:
-		parts = append(parts, key("Elems").Lit(int(t.Elems)), key("Value").Id(name+t.Name()+"Fixed"), key("Per").Id(name+t.Name()+"Per"))
+		parts = append(parts, key("Elems").Lit(int(t.Elems)), key("Value").Id(name+t.Name()+"Fixed"))
+		if t.Per > 0 {
+			parts = append(parts, key("Per").Id(name+t.Name()+"Per"))
+		}
 		if t.Least > 0 {
 			parts = append(parts, key("Least").Id(name+t.Name()+"Least"))
 		}
@@ -419,7 +424,10 @@ func (in instance) shared(name string, terms []bound.Term) jen.Code {
 
 // sharedBytes is what a Shared term asks for.
 func sharedBytes(name string, t bound.Term) *jen.Statement {
-	bytes := jen.Id(name + t.Name() + "Fixed").Op("+").Id(name + t.Name() + "Per").Op("*").Add(ceilDiv(jen.Id("q").Dot(dim(t.Dim)), t.Elems))
+	bytes := jen.Id(name + t.Name() + "Fixed")
+	if t.Per > 0 {
+		bytes.Op("+").Id(name + t.Name() + "Per").Op("*").Add(ceilDiv(jen.Id("q").Dot(dim(t.Dim)), t.Elems))
+	}
 	if t.Least == 0 {
 		return bytes
 	}

@@ -221,7 +221,9 @@ func TestFloatsNarrow(t *testing.T) {
 	x = append(x, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.Float32frombits(0xff800001), 0.5, 1.5, 2.5, -0.5, -1.5, 1<<31, -1<<31, 1<<31-128, 3e9, -3e9)
 	n := len(x)
 	px, pf, pb, pi := upload(t, d, x), space[uint16](t, d, n), space[uint16](t, d, n), space[int32](t, d, n)
-	launch(t, d, many("narrow_floats", (n+255)/256, 256, ptr(px), ptr(pf), ptr(pb), ptr(pi), gpu.I32(int32(n))))
+	pairsF, pairsB := space[uint32](t, d, n), space[uint32](t, d, n)
+	launch(t, d, many("narrow_floats", (n+255)/256, 256, ptr(px), ptr(pf), ptr(pb), ptr(pairsF), ptr(pairsB), ptr(pi), gpu.I32(int32(n))))
+	twoF, twoB := download[uint32](t, d, pairsF, n), download[uint32](t, d, pairsB, n)
 	f, b, whole := download[uint16](t, d, pf, n), download[uint16](t, d, pb, n), download[int32](t, d, pi, n)
 	for i, v := range x {
 		wantF := float16.Fromfloat32(v).Bits()
@@ -238,6 +240,9 @@ func TestFloatsNarrow(t *testing.T) {
 		}
 		if f[i] != wantF || b[i] != wantB || whole[i] != wantI {
 			t.Fatalf("%g (0x%08x): f16 0x%04x, bf16 0x%04x, whole %d; want 0x%04x, 0x%04x, %d", v, bits, f[i], b[i], whole[i], wantF, wantB, wantI)
+		}
+		if j := n - 1 - i; twoF[i] != uint32(f[i])|uint32(f[j])<<16 || twoB[i] != uint32(b[i])|uint32(b[j])<<16 {
+			t.Fatalf("%g and %g: pairs 0x%08x and 0x%08x, halves 0x%04x, 0x%04x and 0x%04x, 0x%04x", v, x[j], twoF[i], twoB[i], f[i], f[j], b[i], b[j])
 		}
 	}
 }

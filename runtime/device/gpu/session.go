@@ -25,6 +25,7 @@ type session struct {
 	slotOf       []int     // by Value
 	slots        []Pointer // by slot of the layout
 	codes        []Pointer // by slot: 8-bit activations of its Value
+	halves       []Pointer // by slot: its Value in bf16
 	keys, values []Pointer // by layer
 	sines        []Pointer // by Plan.Rotaries
 	cosines      []Pointer
@@ -82,7 +83,7 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 	s.partial = s.alloc(&err, p.PartialBytes())
 	s.arrivals = s.uploaded(&err, make([]byte, p.ArrivalBytes()))
 	s.layout, s.slotOf = p.Slots()
-	s.slots, s.codes = make([]Pointer, len(s.layout)), make([]Pointer, len(s.layout))
+	s.slots, s.codes, s.halves = make([]Pointer, len(s.layout)), make([]Pointer, len(s.layout)), make([]Pointer, len(s.layout))
 	for i, slot := range s.layout {
 		if slot.Rows == op.PerToken {
 			s.slot(&err, i, o.Batch)
@@ -116,12 +117,13 @@ func (s *session) uploaded(err *error, data []byte) Pointer {
 	return p
 }
 
-// slot allocates a slot for rows rows, with room for their 8-bit codes.
+// slot allocates a slot for rows rows, with room for their 8-bit codes and for bf16.
 func (s *session) slot(err *error, i, rows int) {
 	width := int64(s.layout[i].Width)
 	s.slots[i] = s.alloc(err, int64(rows)*width*4)
 	blocks := (width + cpu.ActivationBlockElems - 1) / cpu.ActivationBlockElems
 	s.codes[i] = s.alloc(err, int64(rows)*blocks*cpu.ActivationBlockBytes)
+	s.halves[i] = s.alloc(err, int64(rows)*width*2)
 }
 
 // want makes per-wanted slots hold at least n rows.
@@ -193,6 +195,8 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 		return PointerArg(s.slots[s.slotOf[a.Index]])
 	case plan.Codes:
 		return PointerArg(s.codes[s.slotOf[a.Index]])
+	case plan.Halves:
+		return PointerArg(s.halves[s.slotOf[a.Index]])
 	case plan.Keys:
 		return PointerArg(s.keys[a.Index])
 	case plan.Values:

@@ -39,6 +39,7 @@
 //   funnel_r(lo, hi, shift)                                   low word of hi:lo >> (shift & 31)
 //   f16_to_f32(uint16_t), f32_to_f16(float)                   IEEE half, to nearest even; a NaN becomes 0x7fff
 //   bf16_to_f32(uint16_t), f32_to_bf16(float)                 the same for bfloat16
+//   f16_pair(float lo, float hi), bf16_pair(lo, hi)           two of either in a word, lo in the low half
 //   e8m0_to_f32(uint8_t)                                      2^(e-127): 0 is the denormal 2^-127, 255 is infinity (2^128)
 //   e8m0_half_to_f32(uint8_t)                                 2^(e-128), exact for every e
 //   f32_bits(float), bits_f32(unsigned)                       the same 32 bits
@@ -237,6 +238,16 @@ MINFER_DEVICE uint16_t f32_to_bf16(float x) {
   uint16_t h;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
   return h;
+}
+MINFER_DEVICE unsigned f16_pair(float lo, float hi) {
+  unsigned d;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+  return d;
+}
+MINFER_DEVICE unsigned bf16_pair(float lo, float hi) {
+  unsigned d;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+  return d;
 }
 MINFER_DEVICE float e8m0_to_f32(uint8_t e) { return __uint_as_float(e ? (unsigned)e << 23 : 0x00400000u); }
 MINFER_DEVICE float e8m0_half_to_f32(uint8_t e) { return __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }

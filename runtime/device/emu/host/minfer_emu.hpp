@@ -296,6 +296,8 @@ static inline uint16_t f32_to_bf16(float x) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
+static inline unsigned f16_pair(float lo, float hi) { return f32_to_f16(lo) | (unsigned)f32_to_f16(hi) << 16; }
+static inline unsigned bf16_pair(float lo, float hi) { return f32_to_bf16(lo) | (unsigned)f32_to_bf16(hi) << 16; }
 static inline float e8m0_to_f32(uint8_t e) { return bits_f32(e ? (unsigned)e << 23 : 0x00400000u); }
 static inline float e8m0_half_to_f32(uint8_t e) { return bits_f32(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
 static inline int round_even_int(float x) {

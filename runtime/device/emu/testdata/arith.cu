@@ -11,11 +11,13 @@ MINFER_KERNEL(widen_halves, 256, (float* f16, float* bf16, int n)) {
   bf16[i] = bf16_to_f32((uint16_t)i);
 }
 
-MINFER_KERNEL(narrow_floats, 256, (const float* x, unsigned short* f16, unsigned short* bf16, int* whole, int n)) {
+MINFER_KERNEL(narrow_floats, 256, (const float* x, unsigned short* f16, unsigned short* bf16, unsigned* f16s, unsigned* bf16s, int* whole, int n)) {
   const unsigned i = global_index();
   if (i >= (unsigned)n) return;
   f16[i] = f32_to_f16(x[i]);
   bf16[i] = f32_to_bf16(x[i]);
+  f16s[i] = f16_pair(x[i], x[n - 1 - i]);
+  bf16s[i] = bf16_pair(x[i], x[n - 1 - i]);
   whole[i] = round_even_int(x[i]);
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,8 @@ import (
 	"github.com/minfer/minfer/runtime/synth"
 )
 
-// TestRates prints the rates of the decode shapes on the first GPU; MINFER_TIME=7B,ring picks those whose names hold all words.
+// TestRates prints the rates of the shapes of decoding and of prompts on the first GPU; MINFER_TIME=7B,ring picks those whose names
+// hold all words, MINFER_TIME=prefill the products of prompts.
 //
 //	go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing
 func TestRates(t *testing.T) {
@@ -33,7 +35,7 @@ func TestRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := strings.Split(os.Getenv("MINFER_TIME"), ",")
-	for _, c := range append(timing.Shapes(), timing.Crossover()...) {
+	for _, c := range slices.Concat(timing.Shapes(), timing.Crossover(), timing.Prefill()) {
 		chosen := true
 		for _, w := range words {
 			chosen = chosen && strings.Contains(fmt.Sprint(c), w)

@@ -22,12 +22,13 @@ type Options struct {
 	Replays   int   // of the recording; the median counts
 }
 
-// Case is one matrix product of one token, or its attention.
+// Case is one matrix product, of one token unless it says otherwise, or the attention of one.
 type Case struct {
 	Name       string // "7B gate"
 	Family     string // "matvec-ring-q8"
 	Format     string
 	Rows, Cols int64 // of one matrix; families of pairs take two
+	Tokens     int64 // 0: one
 	// Of attention: heads of 128 elements, and the positions before the token.
 	KVHeads, Group, Depth int64
 }
@@ -56,7 +57,16 @@ func (r Rate) String() string {
 	if r.Dependent {
 		how = "overlapping"
 	}
-	return fmt.Sprintf("%-12s %-34s %-11s %8.2f us %6.0f GB/s", r.Case.Name, r.Variant, how, r.Micros, r.GBs())
+	s := fmt.Sprintf("%-12s %-34s %-11s %8.2f us %6.0f GB/s", r.Case.Name, r.Variant, how, r.Micros, r.GBs())
+	if r.Case.Tokens > 1 {
+		s += fmt.Sprintf(" %6.1f TFLOP/s", r.TFLOPs())
+	}
+	return s
+}
+
+// TFLOPs is the rate in 10^12 operations a second, a product and its addition being two.
+func (r Rate) TFLOPs() float64 {
+	return 2 * float64(r.Case.Rows) * float64(r.Case.Cols) * float64(r.Case.Tokens) / r.Micros * 1e-6
 }
 
 // Shapes are the products of a decode step of Qwen2.5 7B and 14B, of the families that take them.
@@ -81,6 +91,24 @@ func Shapes() (cases []Case) {
 		cases = append(cases, Case{Name: m.name + " gate+up", Family: "gate-ring-q8", Format: "q4_K", Rows: m.ff, Cols: m.embd})
 		for _, depth := range []int64{0, 128, 512, 3254} {
 			cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: "attend-step", Format: "f16", KVHeads: m.kvHeads, Group: m.group, Depth: depth})
+		}
+	}
+	return cases
+}
+
+// Prefill is the products of 512 tokens of Qwen2.5 7B and 14B, on tensor cores and without.
+func Prefill() (cases []Case) {
+	for _, m := range []struct {
+		name         string
+		embd, kv, ff int64
+	}{{"7B prefill", 3584, 512, 18944}, {"14B prefill", 5120, 1024, 13824}} {
+		for _, f := range []string{"q4_K", "q6_K"} {
+			for _, family := range []string{"matmul-bf16", "matmul-q8"} {
+				for _, w := range []Case{{Name: " kv", Rows: m.kv, Cols: m.embd}, {Name: " qo", Rows: m.embd, Cols: m.embd}, {Name: " gate", Rows: m.ff, Cols: m.embd}, {Name: " down", Rows: m.embd, Cols: m.ff}} {
+					w.Name, w.Family, w.Format, w.Tokens = m.name+w.Name, family, f, 512
+					cases = append(cases, w)
+				}
+			}
 		}
 	}
 	return cases
@@ -153,7 +181,7 @@ func (t *Timer) Time(c Case) []Rate {
 		return fail(fmt.Errorf("no family %s has format %s", c.Family, c.Format))
 	}
 	info := d.Info()
-	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: 1, Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
+	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: max(1, c.Tokens), Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
 	if c.KVHeads > 0 {
 		q.KVHeads, q.Group, q.Heads, q.HeadDim, q.Context = c.KVHeads, c.Group, c.KVHeads*c.Group, headDim, c.Depth+1
 		q.Shares = max(1, min(32, q.Shares/c.KVHeads))
@@ -232,7 +260,7 @@ func (b *bench) prepare(c Case) (err error) {
 	if b.takes("w_up") {
 		b.bytes, b.stride = 2*matrix, 2*b.half
 	}
-	scratch := 8 * (c.Rows + c.Cols)
+	scratch := 8 * (c.Rows + c.Cols) * b.query.Tokens
 	if c.KVHeads > 0 {
 		// A copy is the keys and the values of a context.
 		b.bytes = 2 * c.Depth * c.KVHeads * headDim * 2
@@ -270,11 +298,13 @@ func (b *bench) launch(i int64, dependent bool) gpu.Launch {
 		case "x", "norm":
 			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
 		case "y", "y0":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(8*q.Cols)))
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(8*q.Cols*q.Tokens)))
 		case "rows", "rows0":
 			l.Args = append(l.Args, gpu.I32(int32(q.Rows)))
 		case "cols":
 			l.Args = append(l.Args, gpu.I32(int32(q.Cols)))
+		case "tokens":
+			l.Args = append(l.Args, gpu.I32(int32(q.Tokens)))
 		case "y_stride":
 			l.Args = append(l.Args, gpu.I64(q.Rows))
 		case "eps":

@@ -12,7 +12,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
 
   const uint4 q = load16(w + 16 * threadIdx.x), r = stream16(w + stride);
   int sum = dp4a((int)q.x, (int)r.x, dp4a_u(q.y, (int)r.y, 0)) + table[q.w & 3] + twice((int)(r.z ^ r.w ^ q.z));
-  float f = f16_to_f32(load2(w + 2)) + bf16_to_f32(load2(w + 4)) + (float)f32_to_f16((float)sum) + (float)f32_to_bf16((float)sum + 1);
+  float f = f16_to_f32(load2(w + 2)) + bf16_to_f32(load2(w + 4)) + (float)f32_to_f16((float)sum) + (float)f32_to_bf16((float)sum + 1) + (float)(bf16_pair((float)sum, 2.0f) ^ f16_pair((float)sum, 3.0f));
   f += e8m0_to_f32(load1(w)) + e8m0_half_to_f32(load1(w + 1)) + (float)load4_by1(w + 1) + (float)load4_by2(w + 2) + (float)load8(w).x + (float)load4(w);
   f += (float)fresh4(w) + (float)fresh8(w).y + (float)fresh16(w).y;
 
