@@ -39,3 +39,9 @@ template <typename Unit> MINFER_DEVICE void unit_to_tile(const Unit& r, uint8_t*
     store16(tile + tile_at(row, chunk + c), make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])));
   }
 }
+
+// Two numbers as pairs of f16 whose sums they are, but for what lies 2^-22 below them, or below 2^-25.
+MINFER_DEVICE void split_f16(float x, float y, unsigned& high, unsigned& low) {
+  high = f16_pair(x, y);
+  low = f16_pair(x - f16_to_f32((uint16_t)high), y - f16_to_f32((uint16_t)(high >> 16)));
+}

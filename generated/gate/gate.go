@@ -31,6 +31,20 @@ var attendCombineArgs = []kernel.Arg{
 	{Name: "head_dim", Type: "i32"},
 }
 
+// attendMmaArgs are the arguments of attend-mma, in order.
+var attendMmaArgs = []kernel.Arg{
+	{Name: "q", Type: "f32*"},
+	{Name: "k", Type: "u8*"},
+	{Name: "v", Type: "u8*"},
+	{Name: "positions", Type: "i32*"},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "tokens", Type: "i32"},
+	{Name: "heads", Type: "i32"},
+	{Name: "kv_heads", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "scale", Type: "f32"},
+}
+
 // attendPrefillArgs are the arguments of attend-prefill, in order.
 var attendPrefillArgs = []kernel.Arg{
 	{Name: "q", Type: "f32*"},
@@ -262,6 +276,7 @@ var All = []*kernel.Entry{
 	&Add,
 	&Argmax,
 	&AttendCombine,
+	&AttendMmaF16,
 	&AttendPrefillF16,
 	&AttendPrefillF32,
 	&AttendPrefillQ8_0,
@@ -475,7 +490,7 @@ var Switches = []Switch{
 	{"MINFER_IQ3XXS_PF", []string{"matvec-q8/iq3_xxs/v2_pf"}},
 	{"MINFER_IQ4NL_PF", []string{"matvec-q8/iq4_nl/v2_pf"}},
 	{"MINFER_IQ4XS_PF", []string{"matvec-q8/iq4_xs/v2_pf"}},
-	{"MINFER_MMA", []string{"matmul-bf16/iq1_m/padded", "matmul-bf16/iq1_m/padded_small", "matmul-bf16/iq1_s/padded", "matmul-bf16/iq1_s/padded_small", "matmul-bf16/iq2_s/padded", "matmul-bf16/iq2_s/padded_small", "matmul-bf16/iq2_xs/padded", "matmul-bf16/iq2_xs/padded_small", "matmul-bf16/iq2_xxs/padded", "matmul-bf16/iq2_xxs/padded_small", "matmul-bf16/iq3_s/padded", "matmul-bf16/iq3_s/padded_small", "matmul-bf16/iq3_xxs/padded", "matmul-bf16/iq3_xxs/padded_small", "matmul-bf16/iq4_nl/padded", "matmul-bf16/iq4_nl/padded_small", "matmul-bf16/iq4_xs/padded", "matmul-bf16/iq4_xs/padded_small", "matmul-bf16/mxfp4/padded", "matmul-bf16/mxfp4/padded_small", "matmul-bf16/q2_K/padded", "matmul-bf16/q2_K/padded_small", "matmul-bf16/q3_K/padded", "matmul-bf16/q3_K/padded_small", "matmul-bf16/q4_0/padded", "matmul-bf16/q4_0/lanes", "matmul-bf16/q4_0/padded_small", "matmul-bf16/q4_0/lanes_small", "matmul-bf16/q4_1/padded", "matmul-bf16/q4_1/padded_small", "matmul-bf16/q4_K/padded", "matmul-bf16/q4_K/lanes", "matmul-bf16/q4_K/padded_small", "matmul-bf16/q4_K/lanes_small", "matmul-bf16/q5_0/padded", "matmul-bf16/q5_0/lanes", "matmul-bf16/q5_0/padded_small", "matmul-bf16/q5_0/lanes_small", "matmul-bf16/q5_1/padded", "matmul-bf16/q5_1/padded_small", "matmul-bf16/q5_K/padded", "matmul-bf16/q5_K/lanes", "matmul-bf16/q5_K/padded_small", "matmul-bf16/q5_K/lanes_small", "matmul-bf16/q6_K/padded", "matmul-bf16/q6_K/lanes", "matmul-bf16/q6_K/padded_small", "matmul-bf16/q6_K/lanes_small", "matmul-bf16/q8_0/padded", "matmul-bf16/q8_0/lanes", "matmul-bf16/q8_0/padded_small", "matmul-bf16/q8_0/lanes_small", "matmul-bf16/q8_1/padded", "matmul-bf16/q8_1/padded_small", "matmul-bf16/q8_K/padded", "matmul-bf16/q8_K/padded_small", "matmul-bf16/tq1_0/padded", "matmul-bf16/tq1_0/padded_small", "matmul-bf16/tq2_0/padded", "matmul-bf16/tq2_0/padded_small"}},
+	{"MINFER_MMA", []string{"attend-mma/f16/d128", "attend-mma/f16/d64", "matmul-bf16/iq1_m/padded", "matmul-bf16/iq1_m/padded_small", "matmul-bf16/iq1_s/padded", "matmul-bf16/iq1_s/padded_small", "matmul-bf16/iq2_s/padded", "matmul-bf16/iq2_s/padded_small", "matmul-bf16/iq2_xs/padded", "matmul-bf16/iq2_xs/padded_small", "matmul-bf16/iq2_xxs/padded", "matmul-bf16/iq2_xxs/padded_small", "matmul-bf16/iq3_s/padded", "matmul-bf16/iq3_s/padded_small", "matmul-bf16/iq3_xxs/padded", "matmul-bf16/iq3_xxs/padded_small", "matmul-bf16/iq4_nl/padded", "matmul-bf16/iq4_nl/padded_small", "matmul-bf16/iq4_xs/padded", "matmul-bf16/iq4_xs/padded_small", "matmul-bf16/mxfp4/padded", "matmul-bf16/mxfp4/padded_small", "matmul-bf16/q2_K/padded", "matmul-bf16/q2_K/padded_small", "matmul-bf16/q3_K/padded", "matmul-bf16/q3_K/padded_small", "matmul-bf16/q4_0/padded", "matmul-bf16/q4_0/lanes", "matmul-bf16/q4_0/padded_small", "matmul-bf16/q4_0/lanes_small", "matmul-bf16/q4_1/padded", "matmul-bf16/q4_1/padded_small", "matmul-bf16/q4_K/padded", "matmul-bf16/q4_K/lanes", "matmul-bf16/q4_K/padded_small", "matmul-bf16/q4_K/lanes_small", "matmul-bf16/q5_0/padded", "matmul-bf16/q5_0/lanes", "matmul-bf16/q5_0/padded_small", "matmul-bf16/q5_0/lanes_small", "matmul-bf16/q5_1/padded", "matmul-bf16/q5_1/padded_small", "matmul-bf16/q5_K/padded", "matmul-bf16/q5_K/lanes", "matmul-bf16/q5_K/padded_small", "matmul-bf16/q5_K/lanes_small", "matmul-bf16/q6_K/padded", "matmul-bf16/q6_K/lanes", "matmul-bf16/q6_K/padded_small", "matmul-bf16/q6_K/lanes_small", "matmul-bf16/q8_0/padded", "matmul-bf16/q8_0/lanes", "matmul-bf16/q8_0/padded_small", "matmul-bf16/q8_0/lanes_small", "matmul-bf16/q8_1/padded", "matmul-bf16/q8_1/padded_small", "matmul-bf16/q8_K/padded", "matmul-bf16/q8_K/padded_small", "matmul-bf16/tq1_0/padded", "matmul-bf16/tq1_0/padded_small", "matmul-bf16/tq2_0/padded", "matmul-bf16/tq2_0/padded_small"}},
 	{"MINFER_MXFP4_PF", []string{"matvec-q8/mxfp4/v2_pf"}},
 	{"MINFER_Q2K_PF", []string{"matvec-q8/q2_K/v2_pf"}},
 	{"MINFER_Q3K_PF", []string{"matvec-q8/q3_K/v2_pf"}},

@@ -86,6 +86,16 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 				return
 			}
 		}
+		// A tile of rows and tokens that is full, with one more of each, and all but full.
+		tall, wide := s.Geometry.Over("rows")[0].Period, s.Geometry.Over("tokens")[0].Period
+		for _, p := range []product{
+			{rows: tall + 1, cols: g, tokens: min(wide+1, most), pad: 2, bias: true},
+			{rows: max(1, tall-1), cols: 5 * g, tokens: min(max(1, wide-1), most)},
+		} {
+			if !try(p) {
+				return
+			}
+		}
 		for _, x := range []string{zero, minusZero, oneNaN, oneInf, loud, flip, huge, denormal, tiny, outliers} {
 			if !try(product{rows: 5, cols: 3 * g, tokens: min(3, most), x: x}) {
 				return

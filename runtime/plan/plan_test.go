@@ -185,6 +185,9 @@ func TestManyTokens(t *testing.T) {
 				}
 				rounded[l.Args[1].Index]++
 			}
+			if l.Name == "blk.0.attn" && (l.Variant.Family == "attend-mma") != (len(c.off) == 0) { // of f32 class, for whatever precision
+				t.Errorf("%+v: attention runs on %s: %s", c, l.Variant, l.Why())
+			}
 			if l.Weight == nil || !strings.HasPrefix(l.Weight.Weight.Name, "blk.0.") { // the last layer ends with the wanted token alone
 				continue
 			}

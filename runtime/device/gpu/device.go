@@ -22,8 +22,9 @@ import (
 	"github.com/minfer/minfer/runtime/plan"
 )
 
-// DefaultBatch is the number of tokens computed at a time where a session does not say.
-const DefaultBatch = 256
+// DefaultBatch is the number of tokens computed at a time where a session does not say: enough that the tiles of a 7B model's square
+// matrices, 128 rows by 128 tokens, are about as many as a large GPU has multiprocessors.
+const DefaultBatch = 512
 
 // Device runs plans on a driver. It implements device.Device.
 type Device struct {

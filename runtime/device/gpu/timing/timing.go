@@ -22,14 +22,14 @@ type Options struct {
 	Replays   int   // of the recording; the median counts
 }
 
-// Case is one matrix product, of one token unless it says otherwise, or the attention of one.
+// Case is one matrix product or attention, of one token unless it says otherwise.
 type Case struct {
 	Name       string // "7B gate"
 	Family     string // "matvec-ring-q8"
 	Format     string
 	Rows, Cols int64 // of one matrix; families of pairs take two
 	Tokens     int64 // 0: one
-	// Of attention: heads of 128 elements, and the positions before the token.
+	// Of attention: heads of 128 elements, and the positions before the first token.
 	KVHeads, Group, Depth int64
 }
 
@@ -64,9 +64,14 @@ func (r Rate) String() string {
 	return s
 }
 
-// TFLOPs is the rate in 10^12 operations a second, a product and its addition being two.
+// TFLOPs is the rate in 10^12 operations a second, a product and its addition being two. Attention has as many as its tokens have positions.
 func (r Rate) TFLOPs() float64 {
-	return 2 * float64(r.Case.Rows) * float64(r.Case.Cols) * float64(r.Case.Tokens) / r.Micros * 1e-6
+	c := r.Case
+	products := c.Rows * c.Cols * c.Tokens
+	if c.KVHeads > 0 {
+		products = 2 * headDim * c.KVHeads * c.Group * c.Tokens * (2*c.Depth + c.Tokens + 1) / 2
+	}
+	return 2 * float64(products) / r.Micros * 1e-6
 }
 
 // Shapes are the products of a decode step of Qwen2.5 7B and 14B, of the families that take them.
@@ -96,18 +101,23 @@ func Shapes() (cases []Case) {
 	return cases
 }
 
-// Prefill is the products of 512 tokens of Qwen2.5 7B and 14B, on tensor cores and without.
+// Prefill is the products and the attention of 512 tokens of Qwen2.5 7B and 14B, on tensor cores and without.
 func Prefill() (cases []Case) {
 	for _, m := range []struct {
-		name         string
-		embd, kv, ff int64
-	}{{"7B prefill", 3584, 512, 18944}, {"14B prefill", 5120, 1024, 13824}} {
+		name                         string
+		embd, kv, ff, kvHeads, group int64
+	}{{"7B prefill", 3584, 512, 18944, 4, 7}, {"14B prefill", 5120, 1024, 13824, 8, 5}} {
 		for _, f := range []string{"q4_K", "q6_K"} {
 			for _, family := range []string{"matmul-bf16", "matmul-q8"} {
 				for _, w := range []Case{{Name: " kv", Rows: m.kv, Cols: m.embd}, {Name: " qo", Rows: m.embd, Cols: m.embd}, {Name: " gate", Rows: m.ff, Cols: m.embd}, {Name: " down", Rows: m.embd, Cols: m.ff}} {
 					w.Name, w.Family, w.Format, w.Tokens = m.name+w.Name, family, f, 512
 					cases = append(cases, w)
 				}
+			}
+		}
+		for _, depth := range []int64{0, 3072} {
+			for _, family := range []string{"attend-mma", "attend-prefill"} {
+				cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: family, Format: "f16", KVHeads: m.kvHeads, Group: m.group, Depth: depth, Tokens: 512})
 			}
 		}
 	}
@@ -183,7 +193,7 @@ func (t *Timer) Time(c Case) []Rate {
 	info := d.Info()
 	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: max(1, c.Tokens), Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
 	if c.KVHeads > 0 {
-		q.KVHeads, q.Group, q.Heads, q.HeadDim, q.Context = c.KVHeads, c.Group, c.KVHeads*c.Group, headDim, c.Depth+1
+		q.KVHeads, q.Group, q.Heads, q.HeadDim, q.Context = c.KVHeads, c.Group, c.KVHeads*c.Group, headDim, c.Depth+q.Tokens
 		q.Shares = max(1, min(32, q.Shares/c.KVHeads))
 	}
 	var v *kernel.Variant
@@ -264,11 +274,14 @@ func (b *bench) prepare(c Case) (err error) {
 	if c.KVHeads > 0 {
 		// A copy is the keys and the values of a context.
 		b.bytes = 2 * c.Depth * c.KVHeads * headDim * 2
-		b.half = (c.Depth + 1) * c.KVHeads * headDim * 2
+		if c.Tokens > 0 {
+			b.bytes = 2 * b.query.Context * c.KVHeads * headDim * 2
+		}
+		b.half = b.query.Context * c.KVHeads * headDim * 2
 		b.stride = 2 * b.half
 		heads := c.KVHeads * c.Group
-		b.turns = 4 * 2 * headDim * heads // after queries and outputs: sines and cosines of one position at the depth
-		b.partial = b.turns + 4*headDim*(c.Depth+1)
+		b.turns = 4 * 2 * headDim * heads * b.query.Tokens // after queries and outputs: sines and cosines of one position at the depth
+		b.partial = b.turns + 4*headDim*b.query.Context
 		scratch = b.partial + 4*heads*b.query.Shares*(headDim+2) + 4*c.KVHeads
 	}
 	b.copies = max(1, b.options.PoolBytes/b.stride)
@@ -278,10 +291,14 @@ func (b *bench) prepare(c Case) (err error) {
 	if b.scratch, err = b.alloc(scratch); err != nil {
 		return err
 	}
-	if b.positions, err = b.alloc(4); err != nil {
+	var positions []byte
+	for i := range b.query.Tokens {
+		positions = binary.LittleEndian.AppendUint32(positions, uint32(c.Depth+i))
+	}
+	if b.positions, err = b.alloc(int64(len(positions))); err != nil {
 		return err
 	}
-	return errors.Join(b.driver.Fill(b.scratch, 0, scratch), b.driver.Upload(b.positions, binary.LittleEndian.AppendUint32(nil, uint32(c.Depth))))
+	return errors.Join(b.driver.Fill(b.scratch, 0, scratch), b.driver.Upload(b.positions, positions))
 }
 
 // launch is the launch on copy i.
@@ -311,14 +328,19 @@ func (b *bench) launch(i int64, dependent bool) gpu.Launch {
 			l.Args = append(l.Args, gpu.F32(1e-6))
 		case "rows1", "rows2", "adjacent":
 			l.Args = append(l.Args, gpu.I32(0))
-		case "q", "k", "v":
+		case "q":
 			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
+		case "keys", "values", "k", "v": // k and v are of the cache, or, where keys and values are, of the token alone
+			p := w
+			if a.Name == "values" || a.Name == "v" {
+				p += gpu.Pointer(b.half)
+			}
+			if len(a.Name) == 1 && b.takes("keys") {
+				p = b.scratch
+			}
+			l.Args = append(l.Args, gpu.PointerArg(p))
 		case "out":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(4*headDim*q.Heads)))
-		case "keys":
-			l.Args = append(l.Args, gpu.PointerArg(w))
-		case "values":
-			l.Args = append(l.Args, gpu.PointerArg(w+gpu.Pointer(b.half)))
+			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(4*headDim*q.Heads*q.Tokens)))
 		case "positions":
 			l.Args = append(l.Args, gpu.PointerArg(b.positions))
 		case "sines", "cosines":
@@ -327,6 +349,8 @@ func (b *bench) launch(i int64, dependent bool) gpu.Launch {
 			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial)))
 		case "arrivals":
 			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial+4*q.Heads*q.Shares*(headDim+2))))
+		case "heads":
+			l.Args = append(l.Args, gpu.I32(int32(q.Heads)))
 		case "kv_heads":
 			l.Args = append(l.Args, gpu.I32(int32(q.KVHeads)))
 		case "group":
