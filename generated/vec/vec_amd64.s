@@ -5076,3 +5076,16 @@ loop113:
 	DECQ AX
 	JNZ  loop113
 	RET
+
+// func Fetch(p *byte, lines int)
+// Requires: MMX+
+TEXT ·Fetch(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+loop114:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        loop114
+	RET
