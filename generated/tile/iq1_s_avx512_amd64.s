@@ -27,7 +27,7 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
-	LEAQ        8192(SI), R12
+	LEAQ        9216(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VCVTPH2PS   (SI)(R8*2), Z3

@@ -26,7 +26,7 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
-	LEAQ      8192(SI), R12
+	LEAQ      8448(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU   64(DX), Y4
 	VPMOVZXWD 192(SI)(R8*2), Y5

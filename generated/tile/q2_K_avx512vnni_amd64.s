@@ -25,7 +25,7 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
-	LEAQ      8192(SI), R12
+	LEAQ      9216(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 128(DX), Z2
 	VMOVDQU32 256(DX), Z3

@@ -26,7 +26,7 @@ pass2:
 
 block3:
 	LEAQ         (SI)(R8*4), DX
-	LEAQ         8192(SI), R12
+	LEAQ         9216(SI), R12
 	LEAQ         (SI)(R8*1), CX
 	VCVTPH2PS    (SI)(R8*2), Y4
 	VCVTPH2PS    64(SI)(R8*2), Y5

@@ -26,7 +26,7 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
-	LEAQ      8192(SI), R12
+	LEAQ      7168(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU   128(DX), Y4
 	VMOVDQU   384(DX), Y5
