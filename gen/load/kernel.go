@@ -24,7 +24,7 @@ func (l *loader) device(s *spec.Device) *model.Device {
 	if s.Device.Set() {
 		l.fileName(s.Device)
 	}
-	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
+	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, GPU: s.GPU.Value, SMs: s.SMs.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
 		GridX: int64(s.GridX.Value), GridY: int64(s.GridY.Value), GridZ: int64(s.GridZ.Value),
 		SharedStaticBytes: s.SharedStaticBytes.Value, SharedBytes: s.SharedBytes.Value, SharedPerSMBytes: s.SharedPerSMBytes.Value,
 		RegistersPerSM: s.RegistersPerSM.Value, ThreadsPerSM: s.ThreadsPerSM.Value, BlocksPerSM: s.BlocksPerSM.Value}
@@ -426,10 +426,10 @@ func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
 	for _, t := range s.Rows {
 		r.Rows = append(r.Rows, t.Value)
 	}
-	for _, d := range b.devices {
-		if d.Arch >= v.Arch && (r.RoomBytes == 0 || d.SharedBytes < r.RoomBytes) {
-			r.RoomBytes = d.SharedBytes
-		}
+	// The first device that the variant is for, not the least room of all later ones: a GPU of a later architecture with little shared memory
+	// would shrink the rings of the ones that they are made for. Its gate refuses what does not fit there.
+	if i := slices.IndexFunc(b.devices, func(d *model.Device) bool { return d.Arch >= v.Arch }); i >= 0 {
+		r.RoomBytes = b.devices[i].SharedBytes
 	}
 	return r
 }

@@ -307,3 +307,34 @@ func TestRoutesAdmitNothing(t *testing.T) {
 }
 
 func ptr(s bound.Shape) *bound.Shape { return &s }
+
+// A GPU of a later architecture with little shared memory leaves the rings of an earlier one as they are.
+func TestLaterDeviceShrinksNoRing(t *testing.T) {
+	with, err := routed("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys := fstest.MapFS{}
+	for name, file := range few() {
+		fsys[name] = file
+	}
+	delete(fsys, "devices/sm121.yaml")
+	without, err := gen.Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i, fam := range with.Families {
+		for k, v := range fam.Variants {
+			if r := v.Shared.Ring; r != nil {
+				n++
+				if other := without.Families[i].Variants[k].Shared.Ring; r.RoomBytes != 232448 || !reflect.DeepEqual(other, r) {
+					t.Errorf("%s/%s: %+v, without sm121 %+v", fam.Name, v.Name, r, other)
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("there is no ring")
+	}
+}

@@ -29,6 +29,8 @@ type Device struct {
 	Name              string
 	Spec              string
 	Doc               string
+	GPU               string // one of the class, which has so many multiprocessors
+	SMs               int
 	Arch              int // compute capability * 10
 	Warp              int
 	Threads           int // of a block
@@ -81,7 +83,7 @@ type Ring struct {
 	UnitBytes  int // beside the ring, for each 32 columns
 	MaxStages  int
 	LeastBytes int // what a block asks for at least
-	RoomBytes  int // what the least device that the variant runs on lets a block ask for
+	RoomBytes  int // what the device of the variant's architecture lets a block ask for
 }
 
 // Family is one kernel family: an op, a body and its variants.

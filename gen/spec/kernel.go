@@ -86,8 +86,8 @@ type KernelShared struct {
 	Ring *KernelRing `yaml:"ring" jsonschema_description:"Instead: a ring of stages, each some rows of the matrix as they lie in memory, asked for at launch."`
 }
 
-// KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the least device of the variant's
-// architecture has room for when rows are as long as the variant covers.
+// KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the device of the variant's architecture has
+// room for when rows are as long as the variant covers. A later device with less room is refused by the bound of shared memory.
 type KernelRing struct {
 	At diag.Pos `yaml:"-"`
 
@@ -191,6 +191,8 @@ type Device struct {
 
 	Doc               Text `yaml:"doc" jsonschema:"required" jsonschema_description:"What the class is and where its numbers come from."`
 	Device            Text `yaml:"device" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the class; also the name of the file."`
+	GPU               Text `yaml:"gpu" jsonschema:"required" jsonschema_description:"A GPU of the class, for what is planned without one."`
+	SMs               Int  `yaml:"sms" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Multiprocessors of that GPU."`
 	Arch              Int  `yaml:"arch" jsonschema:"required,minimum=50,maximum=200" jsonschema_description:"Compute capability times 10."`
 	Warp              Int  `yaml:"warp" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Threads of a warp."`
 	Threads           Int  `yaml:"threads" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Most threads of a block."`
