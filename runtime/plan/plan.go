@@ -376,8 +376,11 @@ func (p *Plan) Variants() ([]*kernel.Variant, error) {
 // Why says how the launch came to its kernel.
 func (l *Launch) Why() string {
 	s := "first choice"
+	if first := l.Variant.Measured(&l.Query); first != nil {
+		s = "the fastest here: " + first.Why
+	}
 	for i, k := range l.Skipped {
-		if i == 0 {
+		if i == 0 && s == "first choice" {
 			s = ""
 		} else {
 			s += "; "
