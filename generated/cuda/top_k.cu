@@ -8,16 +8,7 @@
 // spec c4d82b85ed6025f06d1b97b6837d75f3f8aa7cfa382c9940222acf9166910f56
 #include "minfer.cuh"
 #include "reduce.cuh"
-// A number's key, and a key's: itself. The order of a number is its bits, those of negative ones turned over; the bits of NaN stand for all that
-// is not finite.
-MINFER_DEVICE long long key_of(const float* row, int i) {
-  const float v = row[i];
-  int order = v == 0.0f ? 0 : (int)f32_bits(v);
-  if (order < 0) order ^= 0x7fffffff;
-  if (!(fabsf(v) < INFINITY)) order = 0x7fffffff;
-  return (long long)(((uint64_t)(uint32_t)order << 32) | (uint32_t)~i);
-}
-MINFER_DEVICE long long key_of(const long long* row, int i) { return row[i]; }
+#include "keys.cuh"
 
 // block
 // code: the baseline that every kernel is compiled for.
@@ -49,7 +40,7 @@ MINFER_KERNEL(top_k_block, 256, (const float* __restrict__ x, long long* __restr
   for (int slot = 0; slot < 8; slot++) {
     const int e = 2048*run + thread + 256*slot;
     if (e < cols) MINFER_COVER(r, e);
-    keys[2048*0 + thread + 256*slot] = e < cols ? key_of(x + (size_t)r * cols, e) : (long long)(1ull << 63);
+    keys[2048*0 + thread + 256*slot] = e < cols ? key_of(x + (size_t)r * cols, e) : no_key();
   }
   block_barrier();
   int sorted = 1;  // keys of a sorted part: the least power of two that holds k

@@ -15,6 +15,13 @@ var addArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// argmaxArgs are the arguments of argmax, in order.
+var argmaxArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "i64*", Out: true},
+	{Name: "cols", Type: "i32"},
+}
+
 // attendCombineArgs are the arguments of attend-combine, in order.
 var attendCombineArgs = []kernel.Arg{
 	{Name: "partial", Type: "f32*"},
@@ -388,6 +395,7 @@ var All = []*kernel.Entry{
 	&Rope,
 	&SelectRows,
 	&SiluMul,
+	&Argmax,
 	&TopK,
 	&TopKMerge,
 }

@@ -66,14 +66,16 @@ func (s *Subject) best(name string, x any, keys []int64, rows, cols, kept int64)
 // bestShapes are sizes of rows and how many of their numbers are asked for.
 func (s *Subject) bestShapes() (shapes [][2]int64) {
 	most, run := s.Geometry.Axis("rank").Ceiling, s.Geometry.Axis("elem").Period
+	counts := slices.DeleteFunc([]int64{1, 2, 3, 40, 64, 65}, func(k int64) bool { return k >= most })
+	counts = append(counts, most)
 	for _, n := range []int64{1, 2, 31, 40, run - 1, run, run + 1, 2*run + 41} {
-		for _, kept := range []int64{1, 2, 3, 40, 64, 65, most} {
+		for _, kept := range counts {
 			shapes = append(shapes, [2]int64{n, kept})
 		}
 	}
 	if s.cheap {
 		for _, n := range []int64{65535, 65537, 151936, 152064} {
-			shapes = append(shapes, [2]int64{n, 40}, [2]int64{n, most})
+			shapes = append(shapes, [2]int64{n, min(40, most)}, [2]int64{n, most})
 		}
 	}
 	return shapes

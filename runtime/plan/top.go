@@ -10,7 +10,7 @@ import (
 // KeyBytes is the size of a key of a logit.
 const KeyBytes = 8
 
-// Top lists the launches that find the k largest logits after a step of which one token's are wanted, and the memory that either of
+// Top lists the launches that find the k largest logits (one: by argmax) after a step of which one token's are wanted, and the memory that either of
 // their buffers needs. The keys of the k, the largest first, are then in the buffer that the last launch writes.
 func (p *Plan) Top(k int) (launches []Launch, bytes int64, err error) {
 	n := p.Graph.Vocab

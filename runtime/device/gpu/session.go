@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
@@ -368,15 +369,27 @@ func (s *session) step(chunk, wanted []int32, top int) error {
 	if err != nil {
 		return err
 	}
-	for i := range len(wanted) * width {
-		s.out = append(s.out, math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-	}
-	for i, x := range s.out[first:] {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return notFinite(i/width, i%width)
-		}
+	s.out = slices.Grow(s.out, len(wanted)*width)[:first+len(wanted)*width]
+	if i := decodeFinite(s.out[first:], raw); i >= 0 {
+		return notFinite(i/width, i%width)
 	}
 	return nil
+}
+
+// decodeFinite reads numbers out of their bytes and returns the index of the first that is not finite, or -1. It looks for one without a
+// branch for each: they are a vocabulary's, for every token.
+func decodeFinite(out []float32, raw []byte) int {
+	const exponent, one = 0x7f800000, 0x00800000 // an exponent of all ones carries into the sign
+	var carry uint32
+	for i := range out {
+		bits := binary.LittleEndian.Uint32(raw[4*i:])
+		carry |= bits&exponent + one
+		out[i] = math.Float32frombits(bits)
+	}
+	if carry>>31 == 0 {
+		return -1
+	}
+	return slices.IndexFunc(out, func(x float32) bool { return x-x != 0 })
 }
 
 // download is n bytes of the device's, valid until the next ones.
