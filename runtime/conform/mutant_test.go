@@ -228,6 +228,7 @@ var equivalents = []struct {
 	{"top-k", "if (i < n - 1 / 2) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
 	{"top-k", "if (i <= n / 2) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
 	{"top-k", "if (true) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
+	{"argmax/", "if (true) bests[warp_index()] = best;", "", "after the shuffles all lanes hold the same"},
 	{"attend-combine/", "if (true) total = fmaf(p[head_dim], expf(p[head_dim + 1] - top), total);", "", "an empty share adds 0 * exp(-inf)"},
 	{"attend-prefill/", "const int last = min(tokens, t - warp + 9) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},
 	{"attend-prefill/", "const int last = min(tokens, t - warp + 5) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},
