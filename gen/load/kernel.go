@@ -17,7 +17,7 @@ import (
 var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
 
 // dims are the sizes of a shape by name.
-var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf)}
+var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf), string(model.Kept)}
 
 // device resolves a device class.
 func (l *loader) device(s *spec.Device) *model.Device {

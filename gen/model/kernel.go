@@ -22,6 +22,7 @@ const (
 	Context Dim = "context"  // positions attended to
 	Group   Dim = "group"    // query heads that share a key/value head
 	ShareOf Dim = "shares"   // shares of a split, chosen at launch
+	Kept    Dim = "kept"     // of the numbers of a row: how many are asked for
 )
 
 // Device is what a class of GPUs allows: the limits that gates are derived from.

@@ -25,7 +25,6 @@ var sums = map[string]struct {
 	"matvec_f32": {"unit", overWarp},
 	"matmul_q8":  {"unit", overWarp},
 	"rmsnorm":    {"elem", overBlock},
-	"argmax":     {"elem", overBlock},
 }
 
 // oneWriter finds digits that break a body's sum: an output that several blocks or warps would write, or a sum that would

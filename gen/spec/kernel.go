@@ -37,7 +37,7 @@ type KernelArg struct {
 	At diag.Pos `yaml:"-"`
 
 	Name Text `yaml:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name in the body; the plan binds it by this name."`
-	Type Text `yaml:"type" jsonschema:"required,enum=u8*,enum=i8*,enum=u16*,enum=i32*,enum=u32*,enum=f32*,enum=i32,enum=i64,enum=u32,enum=f32" jsonschema_description:"Type; a pointer is const unless out."`
+	Type Text `yaml:"type" jsonschema:"required,enum=u8*,enum=i8*,enum=u16*,enum=i32*,enum=u32*,enum=i64*,enum=f32*,enum=i32,enum=i64,enum=u32,enum=f32" jsonschema_description:"Type; a pointer is const unless out."`
 	Out  Bool `yaml:"out" jsonschema_description:"true: the kernel writes through the pointer."`
 	Doc  Text `yaml:"doc" jsonschema_description:"What it is, with its shape."`
 }

@@ -15,13 +15,6 @@ var addArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
-// argmaxArgs are the arguments of argmax, in order.
-var argmaxArgs = []kernel.Arg{
-	{Name: "x", Type: "f32*"},
-	{Name: "out", Type: "i32*", Out: true},
-	{Name: "cols", Type: "i32"},
-}
-
 // attendCombineArgs are the arguments of attend-combine, in order.
 var attendCombineArgs = []kernel.Arg{
 	{Name: "partial", Type: "f32*"},
@@ -220,6 +213,22 @@ var siluMulArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// topKArgs are the arguments of top-k, in order.
+var topKArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "i64*", Out: true},
+	{Name: "cols", Type: "i32"},
+	{Name: "kept", Type: "i32"},
+}
+
+// topKMergeArgs are the arguments of top-k-merge, in order.
+var topKMergeArgs = []kernel.Arg{
+	{Name: "x", Type: "i64*"},
+	{Name: "out", Type: "i64*", Out: true},
+	{Name: "cols", Type: "i32"},
+	{Name: "kept", Type: "i32"},
+}
+
 // plainF32Args are the arguments of plain-f32, in order.
 var plainF32Args = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -241,7 +250,6 @@ All lists the gates by family and format; of families that serve the same op in 
 */
 var All = []*kernel.Entry{
 	&Add,
-	&Argmax,
 	&AttendCombine,
 	&AttendPrefillF16,
 	&AttendPrefillF32,
@@ -380,6 +388,8 @@ var All = []*kernel.Entry{
 	&Rope,
 	&SelectRows,
 	&SiluMul,
+	&TopK,
+	&TopKMerge,
 }
 
 // CPU lists the gates of the CPU's kernels likewise.

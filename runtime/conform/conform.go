@@ -290,6 +290,8 @@ func setDim(q *kernel.Query, dim string, n int64) {
 		q.Group = n
 	case "shares":
 		q.Shares = n
+	case "kept":
+		q.Kept = n
 	default:
 		panic("BUG: no dim " + dim)
 	}
@@ -304,7 +306,6 @@ func with(q kernel.Query, dim string, n int64) kernel.Query {
 // operations make the suite of a variant, by the operation of its gate.
 var operations = map[string]func(*Subject) iter.Seq[*job]{
 	"add":            addJobs,
-	"argmax":         argmaxJobs,
 	"attend":         attendJobs,
 	"attend-combine": combineJobs,
 	"attend-prefill": prefillJobs,
@@ -320,6 +321,8 @@ var operations = map[string]func(*Subject) iter.Seq[*job]{
 	"rope":           ropeJobs,
 	"select":         selectJobs,
 	"silu-mul":       siluJobs,
+	"top-k":          topJobs,
+	"top-k-merge":    mergeJobs,
 }
 
 // edges lists sizes of a dim at, below and above what its axes turn on: a unit, a period and two, the ceiling. All are admitted, and none is

@@ -217,12 +217,17 @@ var equivalents = []struct {
 	next    string // the line after it, where several are alike
 	why     string
 }{
-	{"argmax/", "if (i < cols && (at == cols || v > best || (v == best && i <= at))) best = v, at = i;", "", "i == at is the same candidate"},
-	{"argmax/", "if (i <= cols && (at == cols || v > best || (v == best && i < at))) best = v, at = i;", "", "i == cols stands for no candidate, and at stays cols"},
-	{"argmax/", "if (true) bests[warp_index()] = best, ats[warp_index()] = bad ? -1 : at;", "", "after the shuffles all lanes hold the same"},
-	{"argmax/", "- if (threadIdx.x != 0) return;", "", "all threads find the same and write the same"},
-	{"argmax/", "for (int i = 1; i < 8; i++) {", "", "thread 0 holds its own warp's candidate already"},
-	{"argmax/", "out[r] = at < 0 - 1 || bad ? -1 : at;", "", "at is -1 itself then"},
+	{"top-k", "int sorted = 2;  // keys of a sorted part: the least power of two that holds k", "", "one key is asked for, and the better of two sorted ones is the first"},
+	{"top-k", "while (sorted <= kept) sorted <<= 1;", "", "twice as many are sorted as are asked for"},
+	{"top-k", "for (int i = thread; i < n - 1 / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k", "for (int i = thread; i <= n / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k", "if ((ka <= kb) == ((a & size) == 0)) keys[a] = kb, keys[b] = ka;", "", "equal keys change places"},
+	{"top-k", "if (i < n - 1 / 2) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];", "", "what is read too much is not put back"},
+	{"top-k", "if (i <= n / 2) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];", "", "what is read too much is not put back"},
+	{"top-k", "if (true) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];", "", "what is read too much is not put back"},
+	{"top-k", "if (i < n - 1 / 2) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
+	{"top-k", "if (i <= n / 2) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
+	{"top-k", "if (true) keys[i] = best[j];", "", "keys from n / 2 on are not read again"},
 	{"attend-combine/", "if (true) total = fmaf(p[head_dim], expf(p[head_dim + 1] - top), total);", "", "an empty share adds 0 * exp(-inf)"},
 	{"attend-prefill/", "const int last = min(tokens, t - warp + 9) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},
 	{"attend-prefill/", "const int last = min(tokens, t - warp + 5) - 1;", "", "rounds past the tile's last token are masked: it only works longer"},

@@ -16,6 +16,7 @@ type Query struct {
 	Context int64 // positions attended to
 	Group   int64 // query heads that share a key/value head
 	Shares  int64 // shares of a split axis, chosen by the caller
+	Kept    int64 // of the numbers of a row: how many are asked for
 
 	Weights     Layout
 	Arch        int      // compute capability * 10
@@ -103,6 +104,8 @@ func (q *Query) Dim(name string) int64 {
 		return q.Group
 	case "shares":
 		return q.Shares
+	case "kept":
+		return q.Kept
 	}
 	panic("BUG: no dim " + name)
 }

@@ -47,6 +47,7 @@ const (
 	Cosines                  // the same
 	Partial                  // partial results of split attention
 	Arrivals                 // counters of blocks, zero between launches: one for each key/value head
+	Best                     // keys of the best logits; launches write 0 and 1 in turn
 )
 
 // Arg is one argument of a launch: a pointer, or a number of its kernel's type.
@@ -346,20 +347,29 @@ func (p *Plan) WeightBytes() int64 {
 	return n
 }
 
-// Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, and of the few tokens between.
+// Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, of the few tokens between, and those that
+// find the largest logits.
 func (p *Plan) Variants() ([]*kernel.Variant, error) {
 	var all []*kernel.Variant
-	for _, tokens := range []int{1, 2, prefillTokens} {
-		launches, err := p.Step(tokens, 1)
-		if err != nil {
-			return nil, err
-		}
+	add := func(launches []Launch) {
 		for _, l := range launches {
 			if !slices.Contains(all, l.Variant) {
 				all = append(all, l.Variant)
 			}
 		}
 	}
+	for _, tokens := range []int{1, 2, prefillTokens} {
+		launches, err := p.Step(tokens, 1)
+		if err != nil {
+			return nil, err
+		}
+		add(launches)
+	}
+	launches, _, err := p.Top(1)
+	if err != nil {
+		return nil, err
+	}
+	add(launches)
 	return all, nil
 }
 
