@@ -100,7 +100,7 @@ the noise is a route. With -o FILE routes are written: specs/routes/sm90.yaml is
 	f.StringVar(&o.shape, "shape", "", "instead: a known model's shape ("+strings.Join(shapeNames(), ", ")+")")
 	f.StringVar(&o.format, "format", "q4_K_M", "with --shape: the mix of formats")
 	f.StringVar(&o.precision, "precision", "q8", "class of products: q8 or f32")
-	f.StringVar(&o.kvType, "cache-type-k", "f16", "numbers in the cache: f16 or f32")
+	f.StringVar(&o.kvType, "cache-type-k", "f16", "numbers in the cache: "+strings.Join(device.KVTypeNames(), ", "))
 	f.IntSliceVar(&o.tokens, "tokens", []int{1}, "tokens of a step; more than one are a piece of a prompt")
 	f.Int64Var(&o.depth, "depth", 1024, "positions before the token, of attention")
 	f.StringSliceVar(&o.families, "family", nil, "these kernel families alone")
@@ -180,7 +180,7 @@ func (o *options) tune() (err error) {
 		}
 	}()
 	if o.crossovers {
-		return o.cross(d)
+		return o.cross(d, timing.Crossover())
 	}
 	routes, err := o.routes(c, d.Info().Arch)
 	if err != nil {
@@ -455,7 +455,7 @@ func (o *options) report(s *subject, best *contender, wins bool, figure string) 
 }
 
 // cross prints how products with f32 activations compare with those with 8-bit ones.
-func (o *options) cross(d gpu.Driver) error {
+func (o *options) cross(d gpu.Driver, cases []timing.Case) error {
 	timer, err := timing.New(d, timing.Options{PoolBytes: int64(o.pool) << 20, Launches: 160, Replays: o.rounds})
 	if err != nil {
 		return err
@@ -466,7 +466,6 @@ func (o *options) cross(d gpu.Driver) error {
 	}
 	var keys []key
 	least := map[key]map[string]timing.Rate{}
-	cases := timing.Crossover()
 	for i, c := range cases {
 		if err := o.ctx.Err(); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/minfer/minfer/gen/tune"
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device/emu"
+	"github.com/minfer/minfer/runtime/device/gpu/timing"
 	"github.com/minfer/minfer/specs"
 )
 
@@ -183,7 +185,7 @@ func TestTuneRefuses(t *testing.T) {
 		{"-o " + filepath.Join(dir, "h200.yaml") + ": the file is called after its device, sm90.yaml", []string{"-o", filepath.Join(dir, "h200.yaml")}},
 		{"no kernel family of GPUs is called matvec", []string{"--family", "matvec"}},
 		{"no launch of these steps has a choice", []string{"--family", "rmsnorm"}},
-		{"--cache-type-k: cache type \"q8_0\" is none of f16, f32", []string{"--cache-type-k", "q8_0"}},
+		{"--cache-type-k: cache type \"q5\" is none of f16, ", []string{"--cache-type-k", "q5"}},
 	} {
 		code, out, errs := runArgs(t.Context(), append(x.args, "--device", "emu", "--model", file)...)
 		if code != 2 || out != "" || !strings.Contains(errs, x.want) {
@@ -204,6 +206,28 @@ func TestTuneRefuses(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// Crossovers name, for each size, the faster kernel of either class and their ratio.
+func TestCrossovers(t *testing.T) {
+	needsCompiler(t)
+	d, err := emu.Open(t.Context(), emu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var cases []timing.Case
+	for _, family := range []string{"matvec-f32", "matvec-q8", "matvec-ring-q8"} {
+		cases = append(cases, timing.Case{Family: family, Format: "q4_K", Rows: 8, Cols: 256})
+	}
+	var out, errs bytes.Buffer
+	o := &options{ctx: t.Context(), stdout: &out, stderr: &errs, pool: 1, rounds: 5}
+	if err := o.cross(d, cases); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^q4_K +8 +256 +[0-9.]+ +[0-9.]+ +matvec-(ring-)?q8/q4_K/\w+ +[0-9.]+$`).MatchString(out.String()) {
+		t.Errorf("%s%s", &out, &errs)
 	}
 }
 

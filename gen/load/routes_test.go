@@ -35,7 +35,7 @@ var few = sync.OnceValue(func() fstest.MapFS {
 			fsys[name] = &fstest.MapFile{Data: read(name)}
 		}
 	}
-	lists := strings.NewReplacer("formats: [blocks]", "formats: [q4_K, q6_K]", "formats: [f16, f32]", "formats: [f16]", "formats: [q4_0, q5_0, q8_0, q4_K, q5_K, q6_K]", "formats: [q4_K, q6_K]",
+	lists := strings.NewReplacer("formats: [blocks]", "formats: [q4_K, q6_K]", "formats: [f16, f32, q8_0]", "formats: [f16]", "formats: [q4_0, q5_0, q8_0, q4_K, q5_K, q6_K]", "formats: [q4_K, q6_K]",
 		"formats: [q4_0, q5_0, q4_K, q5_K]", "formats: [q4_K]", "formats: [q8_0, q6_K]", "formats: [q6_K]")
 	for _, name := range []string{"matvec-q8", "matvec-ring-q8", "attend-split", "rmsnorm"} {
 		name = "kernels/" + name + ".yaml"
@@ -134,39 +134,6 @@ func TestDerivedNameIsTaken(t *testing.T) {
 	}
 }
 
-// What may be free, and what options a template has.
-func TestFreeAndOptions(t *testing.T) {
-	for _, c := range []struct{ kernel, from, to, want string }{
-		{"matvec-q8", "free: {thread: [64", "free: {threads: [64", "free: no digit or option is called threads (meant thread?); there are block, token, thread, round, hoist"},
-		{"matvec-q8", "free: {thread: [64", "free: {block: [64", "free: digit block; allowed: radices of at least 1 of a digit that is not on the grid"},
-		{"matvec-q8", "free: {thread: [64", "free: {thread: [0", "free: digit thread; allowed: radices of at least 1"},
-		{"matvec-q8", "free: {thread: [64", "free: {stages: [4], thread: [64", "free: no digit or option is called stages"},
-		{"matvec-ring-q8", "stages: [4, 8]", "stages: [1, 8]", "free: a ring has at least 2 stages, not 1"},
-		{"matvec-ring-q8", "stages: [4, 8]", "pairs: [0, 2]", "option pairs of template matvec_ring is 2; allowed: 0, 1"},
-		{"matvec-q8", "free: {thread: [64, 128, 256, 512]}", "free: {thread: 64}", "64 is not allowed; a list of integers is due"},
-		{"matvec-q8", "free: {thread: [64, 128, 256, 512]}", "free: {hoist: [0, 1]}", "option hoist of template matvec_q8 needs a radix for digit round, which is open in variant v1"},
-		{"matvec-q8", "options: {hoist: 1}", "options: {hoost: 1}", "template matvec_q8 has no option hoost (meant hoist?); allowed: hoist"},
-		{"matvec-q8", "options: {hoist: 1}", "options: {hoist: 2}", "option hoist of template matvec_q8 is 2; allowed: 0, 1"},
-		{"matvec-q8", "    radix: {round: 2}\n", "", "option hoist of template matvec_q8 needs a radix for digit round, which is open in variant v2_pf"},
-		{"rmsnorm", "variants:", "options: {fast: 1}\nvariants:", "template rmsnorm has no options, so none is called fast"},
-	} {
-		fsys := fstest.MapFS{}
-		for name, file := range few() {
-			fsys[name] = file
-		}
-		name := "kernels/" + c.kernel + ".yaml"
-		old := string(few()[name].Data)
-		text := strings.Replace(old, c.from, c.to, 1)
-		if text == old {
-			t.Fatalf("nothing is replaced: %s", c.from)
-		}
-		fsys[name] = &fstest.MapFile{Data: []byte(text)}
-		if _, err := gen.Load(fsys); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name+":") {
-			t.Errorf("%s -> %s: %v\nwant %s", c.from, c.to, err, c.want)
-		}
-	}
-}
-
 // The order of rows makes no difference, and each row names its variant's kernel once.
 func TestRowsInAnyOrder(t *testing.T) {
 	rows := []string{okRow, strings.Replace(okRow, "rows: 64", "rows: 65", 1), strings.Replace(okRow, "q6_K", "q4_K", 1),
@@ -193,6 +160,32 @@ func TestRowsInAnyOrder(t *testing.T) {
 	}
 	if v := fam.Variants[3]; len(v.First) != 3 || !slices.Equal(v.Formats, []string{"q4_K", "q6_K"}) || v.Base != fam.Variants[1] {
 		t.Errorf("%+v", v)
+	}
+}
+
+// A kernel that takes less shared memory than the one of the spec does not run where that one has too little.
+func TestRouteMakesNoRoom(t *testing.T) {
+	c, err := routed("      - {kernel: matvec-ring-q8, format: q4_K, variant: c112, set: {stages: 4}, shape: {rows: 64}, figure: fast}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fam := c.Families[slices.IndexFunc(c.Families, func(f *model.Family) bool { return f.Name == "matvec-ring-q8" })]
+	f := c.Formats[slices.IndexFunc(c.Formats, func(f *model.Format) bool { return f.Name == "q4_K" })]
+	v := fam.Variants[len(fam.Variants)-1]
+	shape := bound.Shape{Dims: map[model.Dim]int64{model.Rows: 64, model.Cols: 112 * 256, model.Tokens: 1, model.ShareOf: 132}, Arch: 90, SharedBytes: 232448, Weights: "lanes"}
+	if have := route.Chosen(c, fam, f, route.Query{Shape: shape}); have != v || v.Name != "c112_stages4" {
+		t.Fatalf("%v, of %s", have, v.Name)
+	}
+	for _, x := range bound.Derive(fam, v, f, c.Base()) {
+		if x.Kind == bound.Shared {
+			shape.SharedBytes = x.SharedBytes(112 * 256)
+		}
+	}
+	if ok, broken := bound.Admits(bound.Derive(fam, v, f, c.Base()), shape); !ok || shape.SharedBytes >= 232448 {
+		t.Fatalf("%d bytes of shared memory; %v", shape.SharedBytes, broken)
+	}
+	if have := route.Chosen(c, fam, f, route.Query{Shape: shape}); have != nil {
+		t.Errorf("%s runs with %d bytes of shared memory, for which every variant of the spec has too little", have.Name, shape.SharedBytes)
 	}
 }
 

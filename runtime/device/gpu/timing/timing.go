@@ -301,7 +301,7 @@ func (b *Bench) prepare(depth int64) (err error) {
 	var scratch int64
 	if q.KVHeads > 0 {
 		// A copy is the keys and the values of a context.
-		row := q.KVHeads * q.HeadDim * int64(info.BlockBytes)
+		row := q.KVHeads * q.HeadDim * int64(info.BlockBytes) / int64(info.BlockElems)
 		b.Bytes, b.half = 2*depth*row, (depth+1)*row
 		b.stride = 2 * b.half
 		heads := q.KVHeads * q.Group
