@@ -4,7 +4,7 @@ FUZZTIME ?= 1m
 # MiB of golden models that check-gpu takes along.
 GOLDEN_MIB ?= 1000
 
-.PHONY: check generated fmt vet test cross generate regenerate golden fuzz bench kernels check-kernels gpu check-gpu
+.PHONY: check generated fmt vet test cross arm64 generate regenerate golden fuzz bench kernels check-kernels gpu check-gpu
 
 check: generated fmt vet test cross
 
@@ -26,6 +26,13 @@ cross:
 	GOOS=windows GOARCH=amd64 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	GOOS=linux GOARCH=arm64 go vet ./...
+
+# The tests that need neither a GPU nor its emulator, on another architecture: there is no assembly for it, portable kernels run.
+# Needs qemu-user (Debian: apt-get install qemu-user-static).
+QEMU_ARM64 ?= qemu-aarch64-static
+arm64:
+	GOARCH=arm64 go test -exec $(QEMU_ARM64) -timeout 60m \
+		$$(go list ./runtime/... ./generated/... | grep -v -e /device/cuda -e /device/emu -e /device/gpu -e /conform)
 
 generate:
 	go generate ./...
