@@ -303,13 +303,8 @@ func (b *Bench) prepare(depth int64) (err error) {
 	var scratch int64
 	if q.KVHeads > 0 {
 		// A copy is the keys and the values of a context.
-<<<<<<< HEAD
-		row := q.KVHeads * q.HeadDim * int64(info.BlockBytes) / int64(info.BlockElems)
-		b.Bytes, b.half = 2*depth*row, (depth+1)*row
-=======
 		row := q.KVHeads * q.HeadDim / int64(info.BlockElems) * int64(info.BlockBytes)
 		b.Bytes, b.half = 2*depth*row, ((depth+1)*row+255)/256*256
->>>>>>> 3075b3a6da80518bb7bf2922308b14cd31154177
 		b.stride = 2 * b.half
 		heads := q.KVHeads * q.Group
 		b.out = 4 * tokens * q.HeadDim * heads
