@@ -14,6 +14,7 @@ import (
 	"github.com/minfer/minfer/gen/emit/cuda"
 	"github.com/minfer/minfer/gen/emit/format"
 	"github.com/minfer/minfer/gen/emit/gate"
+	"github.com/minfer/minfer/gen/emit/machine"
 	"github.com/minfer/minfer/gen/emit/report"
 	"github.com/minfer/minfer/gen/emit/schema"
 	"github.com/minfer/minfer/gen/emit/shape"
@@ -37,6 +38,7 @@ var emitters = []emit.Emitter{
 	conform.Emitter{}, // generated/cpu, generated/conform: the tests of the kernels
 	report.Emitter{},  // generated/FORMATS.md: what follows from each spec
 	shape.Emitter{},   // generated/shape: the shapes of real models
+	machine.Emitter{}, // generated/machine: GPUs that plans are made for
 	schema.Emitter{},  // generated/schema: JSON Schema of the specs, for editors
 }
 

@@ -62,11 +62,35 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/conform"
 	"github.com/minfer/minfer/runtime/device/emu"
 	"github.com/minfer/minfer/runtime/device/gpu"
 	"github.com/minfer/minfer/runtime/kernel"
 )
+
+// A route puts a variant with another value first at its shape, and nowhere else.
+func TestRouted(t *testing.T) {
+	q := kernel.Query{Rows: 100, Cols: 4096, Tokens: 1, Arch: 90, Weights: "padded", SharedBytes: 232448}
+	other, old := q, q
+	other.Rows = 101
+	old.Arch = 80
+	for _, e := range gate.All {
+		if e.Family != "matvec-q8" || e.Format != "x3_l" {
+			continue
+		}
+		for want, q := range map[string]*kernel.Query{"v2_thread128": &q, "v2": &other} {
+			if v, err := e.Pick(q); err != nil || v.Name != want {
+				t.Errorf("%+v: %v, %v; want %s", q, v, err, want)
+			}
+		}
+		if v, err := e.Pick(&old); err != nil || v.Name != "v2" {
+			t.Errorf("%+v: %v, %v", old, v, err)
+		}
+		return
+	}
+	t.Error("there is no gate")
+}
 
 func TestInvented(t *testing.T) {
 	if _, err := emu.Open(t.Context(), emu.Options{}); errors.Is(err, emu.ErrNoCompiler) {
@@ -78,6 +102,16 @@ func TestInvented(t *testing.T) {
 		Brief: true,
 	})
 }
+`
+
+// routes puts a variant first that no spec spells out; the suite judges it with the others.
+const routes = `routes: sm90
+runs:
+  - device: none
+    date: "2026-12-01"
+    command: a test
+    first:
+      - {kernel: matvec-q8, format: x3_l, variant: v2, set: {thread: 128}, shape: {rows: 100, cols: 4096, tokens: 1}, figure: none}
 `
 
 // TestInventedFormat adds the format of docs/adding-a-format.md to a scratch copy of the repository whose generated
@@ -103,6 +137,7 @@ func TestInventedFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, filepath.Join(scratch, "specs", "formats", "x3_l.yaml"), spec)
+	put(t, filepath.Join(scratch, "specs", "routes", "sm90.yaml"), routes)
 	put(t, filepath.Join(scratch, "cmd", "user", "main.go"), user)
 
 	blocks, want := inventedBlocks()
@@ -143,7 +178,10 @@ func TestInventedFormat(t *testing.T) {
 	}
 
 	put(t, filepath.Join(scratch, "cmd", "user", "kernels_test.go"), judge)
-	report := string(goTool(t, scratch, nil, "test", "-v", "-run", "TestInvented", "./cmd/user"))
+	report := string(goTool(t, scratch, nil, "test", "-v", "./cmd/user"))
+	if !strings.Contains(report, "--- PASS: TestRouted") {
+		t.Errorf("routes were not looked at:\n%s", report)
+	}
 	if strings.Contains(report, "SKIP: TestInvented") {
 		t.Log("there is no C++ compiler: the GPU kernels were not run")
 		return
@@ -205,7 +243,7 @@ func goTool(t *testing.T, dir string, stdin []byte, args ...string) []byte {
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go %v: %v\n%s", args, err, &errs)
+		t.Fatalf("go %v: %v\n%s%s", args, err, out, &errs)
 	}
 	return out
 }

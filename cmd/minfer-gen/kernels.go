@@ -162,7 +162,9 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 				state = "switched off by " + v.Variant.SwitchFor(f) + "=0"
 			case v.Broken != nil:
 				state = "refused"
-			case !v.Preferred:
+			case v.Variant.Base != nil && v.First == nil:
+				state = "covers, but runs where it was measured to be the fastest alone"
+			case !v.Preferred && v.First == nil:
 				state = "covers, but no measurement prefers it here"
 			}
 			fmt.Fprintf(w, "    %s: %s\n", v.Variant.Name, state)
@@ -176,6 +178,9 @@ func explain(w io.Writer, c *model.Catalog, fam *model.Family, f *model.Format, 
 			for i := range v.Geometry.Axes {
 				d := &v.Geometry.Axes[i]
 				fmt.Fprintf(w, "      %s = %s\n", d.Axis, v.Geometry.Index(d, func(p layout.PlacedDigit) string { return p.Name }))
+			}
+			if v.First != nil {
+				fmt.Fprintf(w, "      first for %s: %s\n", v.First.Shape(), v.First.Why)
 			}
 			if v.Route != nil {
 				fmt.Fprintf(w, "      preferred: %s\n", v.Route.Why)

@@ -8,6 +8,7 @@
 //	minfer-gen why         say why a matrix takes the kernel that it takes
 //	minfer-gen cover       print which variant covers which matrix of the known models
 //	minfer-gen mutate      damage every gate and geometry, and count what notices
+//	minfer-gen tune        measure which kernels are the fastest, and write routes
 //	minfer-gen new         write a commented spec to start from
 //
 // It ends with 0 when all is well; 1 when the answer is no: a spec is at fault, generated/ is not what the specs make
@@ -33,8 +34,11 @@ const (
 	exitFailed = 2
 )
 
-// errNo ends with exit code 1; what there is to say has been said.
-var errNo = errors.New("no")
+// errNo ends with exit code 1, errSaid with 2; what there is to say has been said.
+var (
+	errNo   = errors.New("no")
+	errSaid = errors.New("failed")
+)
 
 // run is the whole command: it reads and writes only what it is given, beside the files that the arguments name.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -56,6 +60,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.Is(err, errNo):
 		return exitNo
+	case errors.Is(err, errSaid):
+		return exitFailed
 	case errors.As(err, &no):
 		fmt.Fprintln(stderr, no.text)
 		return exitNo
@@ -106,7 +112,7 @@ be done (wrong usage, a file that cannot be read or written).`,
 	}
 	root.PersistentFlags().StringVar(&o.specs, "specs", "", "folder of specs to use instead of the built-in ones")
 	root.AddCommand(generateCommand(&o), checkCommand(&o), diffCommand(&o), listCommand(&o), dequantCommand(&o),
-		whyCommand(&o), coverCommand(&o), mutateCommand(&o), newCommand(&o))
+		whyCommand(&o), coverCommand(&o), mutateCommand(&o), tuneCommand(), newCommand(&o))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -100,7 +101,13 @@ func work(ctx context.Context, root string, check bool, jobs int, log func(strin
 	if err != nil {
 		return err
 	}
-	archive, table, err := compile(ctx, compiler, sources, catalog.Devices, jobs)
+	known, err := compiler.Architectures(ctx)
+	if err != nil {
+		return err
+	}
+	// A GPU that is newer than the compiler runs the PTX, and natively what its own compiler makes.
+	devices := slices.DeleteFunc(catalog.Devices, func(d *model.Device) bool { return !slices.Contains(known, d.Arch) })
+	archive, table, err := compile(ctx, compiler, sources, devices, jobs)
 	if err != nil {
 		return refusal{err}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/minfer/minfer/generated/machine"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/gpu"
@@ -19,18 +20,23 @@ import (
 	"github.com/minfer/minfer/runtime/plan"
 )
 
-// target is a machine that plans can be made for without having it.
-type target struct {
-	name string
-	plan.Target
+// targetOf is a machine that plans can be made for without having it.
+func targetOf(arch int) (name string, t plan.Target) {
+	m, ok := machine.Of(arch)
+	if !ok {
+		panic("BUG: an architecture that --arch refuses")
+	}
+	return m.Name, plan.Target{Arch: m.Arch, SharedBytes: int64(m.SharedBytes), SMs: m.SMs}
 }
 
-// targets by --arch. SharedBytes are those of specs/devices (of GB10: the CUDA C++ Programming Guide, 12.x), the other numbers those of
-// the data sheets.
-var targets = map[int]target{
-	80:  {"A100", plan.Target{Arch: 80, SharedBytes: 166912, SMs: 108}},
-	90:  {"H200", plan.Target{Arch: 90, SharedBytes: 232448, SMs: 132}},
-	121: {"GB10", plan.Target{Arch: 121, SharedBytes: 101376, SMs: 48}},
+// architectures are those of the machines, as a list of numbers and with their names.
+func architectures() (numbers, named string) {
+	var n, with []string
+	for _, m := range machine.All {
+		n = append(n, strconv.Itoa(m.Arch))
+		with = append(with, fmt.Sprintf("%d (%s)", m.Arch, m.Name))
+	}
+	return strings.Join(n, ", "), strings.Join(with[:len(with)-1], ", ") + " or " + with[len(with)-1]
 }
 
 // gpuFlags choose what is planned for; audit and plan have them.
@@ -45,10 +51,11 @@ type gpuFlags struct {
 func (g *gpuFlags) add(f *flagSet) {
 	g.model.addPath(f)
 	g.arch, g.precision, g.kvType = 90, string(device.Q8), device.KVTypeNames()[0]
-	f.add("--arch", "N", "architecture of the GPU: 80 (A100), 90 (H200) or 121 (GB10)", &value{text: "90", parse: func(s string) error {
+	numbers, named := architectures()
+	f.add("--arch", "N", "architecture of the GPU: "+named, &value{text: "90", parse: func(s string) error {
 		n, err := strconv.Atoi(strings.TrimPrefix(s, "sm_"))
-		if _, ok := targets[n]; err != nil || !ok {
-			return rangeError{s, "80, 90, 121"}
+		if _, ok := machine.Of(n); err != nil || !ok {
+			return rangeError{s, numbers}
 		}
 		g.arch = n
 		return nil
@@ -236,7 +243,8 @@ func (a *app) audit(o *gpuFlags) error {
 	if err != nil {
 		return err
 	}
-	all := auditMatrices(g, targets[o.arch].Target, o.options())
+	_, t := targetOf(o.arch)
+	all := auditMatrices(g, t, o.options())
 	var bad []audited
 	for _, m := range all {
 		if !m.Covered {
@@ -377,8 +385,8 @@ func (a *app) plan(o *planFlags) error {
 	if err != nil {
 		return err
 	}
-	t := targets[o.arch]
-	p, err := plan.New(g, t.Target, o.options())
+	name, t := targetOf(o.arch)
+	p, err := plan.New(g, t, o.options())
 	if err != nil {
 		return err
 	}
@@ -386,7 +394,7 @@ func (a *app) plan(o *planFlags) error {
 	if err != nil {
 		return err
 	}
-	r := planReport{Model: o.model.name(), Arch: o.arch, Machine: t.name, Tokens: o.tokens, Bandwidth: o.bandwidth, Weights: p.WeightBytes()}
+	r := planReport{Model: o.model.name(), Arch: o.arch, Machine: name, Tokens: o.tokens, Bandwidth: o.bandwidth, Weights: p.WeightBytes()}
 	for i := range launches {
 		l := &launches[i]
 		x := planned{Name: l.Name, Kernel: l.Variant.String(), Class: l.Variant.Class, Why: l.Why(), Grid: l.Grid, Threads: l.Variant.Threads, Shared: l.Shared,

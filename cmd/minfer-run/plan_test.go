@@ -1,17 +1,14 @@
 package main
 
 import (
-	"io/fs"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/machine"
 	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 	"github.com/minfer/minfer/runtime/plan"
-	"github.com/minfer/minfer/specs"
 )
 
 // pipelined is a variant as the generator derives it for two rounds of 256 threads, 32 elements each.
@@ -73,7 +70,8 @@ func weight(name string, t format.Type, rows, cols int) *op.Weight {
 // a kernel does not hide the others.
 func TestAudit(t *testing.T) {
 	g := matrices(weight("ffn_down", format.Q6K, 3584, 18944), weight("odd", format.Q4K, 64, 300), weight("output", format.Q6K, 152064, 5120), weight("tall", format.Q4K, 5120, 13824))
-	all := auditMatrices(g, targets[90].Target, plan.Options{Precision: "q8", KVType: format.F16})
+	_, h200 := targetOf(90)
+	all := auditMatrices(g, h200, plan.Options{Precision: "q8", KVType: format.F16})
 	if len(all) != 4 {
 		t.Fatalf("%d matrices", len(all))
 	}
@@ -90,31 +88,19 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestTargets: the shared memory of a machine is that of its spec.
-func TestTargets(t *testing.T) {
-	files, err := fs.Glob(specs.FS, "devices/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	for _, name := range files {
-		data, err := fs.ReadFile(specs.FS, name)
-		if err != nil {
-			t.Fatal(err)
+// A plan can be made for every machine that there is; where rings of shared memory do not fit, for the kernels without.
+func TestEveryMachineHasAPlan(t *testing.T) {
+	g := matrices(weight("q", format.Q4K, 3584, 3584), weight("ffn_down", format.Q6K, 3584, 18944))
+	for _, m := range machine.All {
+		name, target := targetOf(m.Arch)
+		if name != m.Name || target != (plan.Target{Arch: m.Arch, SharedBytes: int64(m.SharedBytes), SMs: m.SMs}) {
+			t.Errorf("%+v: %s %+v", m, name, target)
 		}
-		var spec struct {
-			Arch        int   `yaml:"arch"`
-			SharedBytes int64 `yaml:"shared_bytes"`
-		}
-		if err := yaml.Unmarshal(data, &spec); err != nil {
-			t.Fatal(err)
-		}
-		x, ok := targets[spec.Arch]
-		if !ok {
-			t.Errorf("%s: no target for architecture %d", name, spec.Arch)
-			continue
-		}
-		if x.SharedBytes != spec.SharedBytes || x.Arch != spec.Arch {
-			t.Errorf("%s: %+v, want %+v", name, x, spec)
+		for _, x := range auditMatrices(g, target, plan.Options{Precision: "q8", KVType: format.F16}) {
+			// The rings are made for the shared memory of an H200.
+			if ring := strings.Contains(x.Variant, "ring"); !x.Covered || ring != (m.Name == "H200") {
+				t.Errorf("%s: %+v", name, x)
+			}
 		}
 	}
 }

@@ -392,6 +392,9 @@ func (a *app) timings(o *runFlags, m *engine.Model, r engine.Result) {
 	if o.params.Temp > 0 {
 		seed = fmt.Sprintf(" | seed %d", r.Seed)
 	}
+	if r.WhyAll != "" {
+		a.note("all logits were copied from the device for each token: %s", r.WhyAll)
+	}
 	a.note("load %s | prompt %d tokens%s | answer %d tokens%s | stop: %s%s",
 		m.LoadTime().Round(time.Millisecond), r.Prompt, rateText(r.PromptRate()), r.Generated, rateText(r.GenerateRate()), why, seed)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/minfer/minfer/gen/diag"
@@ -16,14 +17,14 @@ import (
 var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
 
 // dims are the sizes of a shape by name.
-var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf)}
+var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf), string(model.Kept)}
 
 // device resolves a device class.
 func (l *loader) device(s *spec.Device) *model.Device {
 	if s.Device.Set() {
 		l.fileName(s.Device)
 	}
-	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
+	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, GPU: s.GPU.Value, SMs: s.SMs.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
 		GridX: int64(s.GridX.Value), GridY: int64(s.GridY.Value), GridZ: int64(s.GridZ.Value),
 		SharedStaticBytes: s.SharedStaticBytes.Value, SharedBytes: s.SharedBytes.Value, SharedPerSMBytes: s.SharedPerSMBytes.Value,
 		RegistersPerSM: s.RegistersPerSM.Value, ThreadsPerSM: s.ThreadsPerSM.Value, BlocksPerSM: s.BlocksPerSM.Value}
@@ -299,9 +300,12 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 	v.Options = map[string]int{}
 	for _, list := range []spec.Map[spec.Int]{b.spec.Options, s.Options} {
 		for _, o := range list.Entries {
-			v.Options[o.Name.Value] = o.Value.Value
+			if b.option(v, o.Name, o.Value) {
+				v.Options[o.Name.Value] = o.Value.Value
+			}
 		}
 	}
+	b.free(v, s)
 	for _, t := range s.SameBits {
 		if !slices.Contains(variants, t.Value) || t.Value == v.Name {
 			b.diags.Addf(t.At, "same_bits: %s is no other variant; the variants are %s", t.Value, strings.Join(variants, ", "))
@@ -320,6 +324,83 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 		b.route(v, r)
 	}
 	b.family.Variants = append(b.family.Variants, v)
+}
+
+// option reports whether the family's template has an option and it may have this value; it says so if not.
+func (b *kernelLoader) option(v *model.Variant, name spec.Text, value spec.Int) bool {
+	template := b.family.Template
+	var names []string
+	for _, o := range model.BodyOptions(template) {
+		names = append(names, o.Name)
+	}
+	o := model.OptionOf(template, name.Value)
+	switch {
+	case o == nil && len(names) == 0:
+		b.diags.Addf(name.At, "template %s has no options, so none is called %s", template, name.Value)
+		return false
+	case o == nil:
+		b.diags.Addf(name.At, "template %s has no option %s%s; allowed: %s", template, name.Value, diag.Meant(name.Value, names), strings.Join(names, ", "))
+		return false
+	case !slices.Contains(o.Values, value.Value):
+		b.diags.Addf(value.At, "option %s of template %s is %d; allowed: %s", name.Value, template, value.Value, numbers(o.Values))
+		return false
+	}
+	if value.Value != 0 && slices.ContainsFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == o.Closed && d.Radix == layout.Any }) {
+		b.diags.Addf(value.At, "option %s of template %s needs a radix for digit %s, which is open in variant %s", name.Value, template, o.Closed, v.Name)
+		return false
+	}
+	return true
+}
+
+func numbers(values []int) string {
+	var text []string
+	for _, n := range values {
+		text = append(text, strconv.Itoa(n))
+	}
+	return strings.Join(text, ", ")
+}
+
+// free resolves the free parameters of a variant: its own lists, or those of the family.
+func (b *kernelLoader) free(v *model.Variant, s spec.KernelVariant) {
+	list := b.spec.Free
+	if s.Free.Set() {
+		list = s.Free
+	}
+	for _, e := range list.Entries {
+		name := e.Name.Value
+		i := slices.IndexFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == name })
+		p := model.Free{Name: name}
+		for _, x := range e.Value {
+			switch {
+			case i >= 0 && (x.Value < 1 || v.Digits[i].Place.Grid()):
+				b.diags.Addf(x.At, "free: digit %s; allowed: radices of at least 1 of a digit that is not on the grid", name)
+				return
+			case i >= 0:
+			case name == model.StagesParameter && v.Shared.Ring != nil:
+				if x.Value < 2 {
+					b.diags.Addf(x.At, "free: a ring has at least 2 stages, not %d", x.Value)
+					return
+				}
+			case model.OptionOf(b.family.Template, name) == nil:
+				names := digitNames(v.Digits)
+				for _, o := range model.BodyOptions(b.family.Template) {
+					names = append(names, o.Name)
+				}
+				if v.Shared.Ring != nil {
+					names = append(names, model.StagesParameter)
+				}
+				b.diags.Addf(e.Name.At, "free: no digit or option is called %s%s; there are %s", name, diag.Meant(name, names), strings.Join(names, ", "))
+				return
+			case !b.option(v, e.Name, x):
+				return
+			}
+			p.Values = append(p.Values, x.Value)
+		}
+		slices.Sort(p.Values)
+		p.Values = slices.Compact(p.Values)
+		v.Free = append(v.Free, p)
+	}
+	slices.SortFunc(v.Free, func(x, y model.Free) int { return cmp.Compare(x.Name, y.Name) })
 }
 
 func layoutNames(formats []*model.Format) []string {
@@ -348,10 +429,10 @@ func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
 	for _, t := range s.Rows {
 		r.Rows = append(r.Rows, t.Value)
 	}
-	for _, d := range b.devices {
-		if d.Arch >= v.Arch && (r.RoomBytes == 0 || d.SharedBytes < r.RoomBytes) {
-			r.RoomBytes = d.SharedBytes
-		}
+	// The first device that the variant is for, not the least room of all later ones: a GPU of a later architecture with little shared memory
+	// would shrink the rings of the ones that they are made for. Its gate refuses what does not fit there.
+	if i := slices.IndexFunc(b.devices, func(d *model.Device) bool { return d.Arch >= v.Arch }); i >= 0 {
+		r.RoomBytes = b.devices[i].SharedBytes
 	}
 	return r
 }
@@ -417,6 +498,7 @@ func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) mod
 		}
 		d.Stride[t.Value] = stride
 		stride *= p.Radix
+		d.Over = append(d.Over, t.Value)
 	}
 	for _, x := range s.Stride.Entries {
 		if known(x.Name) != nil {

@@ -72,6 +72,17 @@ func TestKernelRefusals(t *testing.T) {
 		{f32, "    rows_above: 1024\n    cols_up_to: 1024\n", "", "crossovers: no size is bounded; give rows_above, cols_up_to or elems_up_to"},
 		{f32, "class: q8\n    formats: [q4_K, q6_K]", "class: f32\n    formats: [q4_K, q6_K]", "crossovers: f32 is the family's own class; variants of one class are ordered by routes"},
 		{f32, "formats: [q4_K, q6_K]", "formats: [q4_K, a8]", "crossovers: a8 is no format of the family"},
+		{matvec, "free: {thread: [64", "free: {threads: [64", "free: no digit or option is called threads (meant thread?); there are block, token, thread, round, hoist"},
+		{matvec, "free: {thread: [64", "free: {stages: [4], thread: [64", "free: no digit or option is called stages; there are"},
+		{matvec, "free: {thread: [64", "free: {block: [64", "free: digit block; allowed: radices of at least 1 of a digit that is not on the grid"},
+		{matvec, "free: {thread: [64", "free: {thread: [0", "free: digit thread; allowed: radices of at least 1 of a digit that is not on the grid"},
+		{ring, "stages: [4, 8]", "stages: [1, 8]", "free: a ring has at least 2 stages, not 1"},
+		{ring, "stages: [4, 8]", "pairs: [0, 2]", "option pairs of template matvec_ring is 2; allowed: 0, 1"},
+		{matvec, "free: {thread: [64, 128, 256, 512]}", "free: {hoist: [0, 1]}", "option hoist of template matvec_q8 needs a radix for digit round, which is open in variant v1"},
+		{matvec, "options: {hoist: 1}", "options: {hoost: 1}", "template matvec_q8 has no option hoost (meant hoist?); allowed: hoist"},
+		{matvec, "options: {hoist: 1}", "options: {hoist: 2}", "option hoist of template matvec_q8 is 2; allowed: 0, 1"},
+		{matvec, "    radix: {round: 2}\n", "", "option hoist of template matvec_q8 needs a radix for digit round, which is open in variant v2_pf"},
+		{norm, "variants:", "options: {fast: 1}\nvariants:", "template rmsnorm has no options, so none is called fast"},
 	}
 	said := map[string]bool{}
 	for _, c := range cases {

@@ -56,7 +56,9 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 	l.layouts(set, catalog.Formats)
 	catalog.Tilings = l.tilings(set, catalog.Formats)
 	catalog.Devices = l.devices(set)
-	for _, f := range l.families(set, catalog.Formats, catalog.Devices) {
+	families := l.families(set, catalog.Formats, catalog.Devices)
+	l.routes(set, families, catalog.Devices)
+	for _, f := range families {
 		if f.CPU {
 			catalog.CPU = append(catalog.CPU, f)
 		} else {

@@ -22,6 +22,7 @@ const (
 	Context Dim = "context"  // positions attended to
 	Group   Dim = "group"    // query heads that share a key/value head
 	ShareOf Dim = "shares"   // shares of a split, chosen at launch
+	Kept    Dim = "kept"     // of the numbers of a row: how many are asked for
 )
 
 // Device is what a class of GPUs allows: the limits that gates are derived from.
@@ -29,6 +30,8 @@ type Device struct {
 	Name              string
 	Spec              string
 	Doc               string
+	GPU               string // one of the class, which has so many multiprocessors
+	SMs               int
 	Arch              int // compute capability * 10
 	Warp              int
 	Threads           int // of a block
@@ -89,7 +92,7 @@ type Ring struct {
 	UnitBytes  int // beside the ring, for each 32 columns
 	MaxStages  int
 	LeastBytes int // what a block asks for at least
-	RoomBytes  int // what the least device that the variant runs on lets a block ask for
+	RoomBytes  int // what the device of the variant's architecture lets a block ask for
 }
 
 // Family is one kernel family: an op, a body and its variants.
@@ -143,6 +146,9 @@ type Variant struct {
 	SameBits []string       // variants that must agree bit for bit where both are admitted
 	Ceiling  map[Dim]int    // stated by the spec; must equal the derived one
 	Routes   []Route
+	Free     []Free   // what may be tuned, by name
+	First    []*First // the shapes that it was measured to be the fastest for
+	Base     *Variant // nil, or the variant of the spec that this one is with other values of free parameters: it runs where it comes first alone
 }
 
 // Deal is a dealing before a format decides the elements of a unit.
@@ -150,10 +156,24 @@ type Deal struct {
 	Axis     string
 	Elems    int            // of one index, unless the format says otherwise
 	ByFmt    map[string]int // format name -> elems
+	Over     []string       // the digits, fastest first, whose strides follow from their radices; none: Stride is stated
 	Stride   map[string]int
 	Share    string
 	Multiple int  // the extent must be a multiple of this many elements; 0: of Elems alone
 	Partial  bool // the extent need not be a multiple of Elems: the body handles the tail
+}
+
+// deal gives each digit of Over the product of the radices before it as stride.
+func (d *Deal) deal(digits []layout.PlacedDigit) {
+	if len(d.Over) == 0 {
+		return
+	}
+	strides, stride := map[string]int{}, 1
+	for _, name := range d.Over {
+		strides[name] = stride
+		stride *= digits[slices.IndexFunc(digits, func(p layout.PlacedDigit) bool { return p.Name == name })].Radix
+	}
+	d.Stride = strides
 }
 
 // Route is a measured preference: within it the variant comes before the ones that follow. It never widens a bound.

@@ -220,6 +220,9 @@ func (s *subject) gates() (mutants []Mutant) {
 			if moved[i].Kind == bound.Multiple && moved[i].Value < 1 {
 				continue
 			}
+			if n := s.widest(t.Dim); t.Kind == bound.Shared && max(t.SharedBytes(n), moved[i].SharedBytes(n)) == t.Least {
+				continue // at every width the least is what counts, so that nothing has changed
+			}
 			try(fmt.Sprintf("%s moved by %+d", t.Name(), by), moved)
 		}
 	}

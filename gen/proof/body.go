@@ -27,7 +27,6 @@ var sums = map[string]struct {
 	"matmul_q8":  {"unit", overWarp},
 	"matmul_mma": {"unit", overThread},
 	"rmsnorm":    {"elem", overBlock},
-	"argmax":     {"elem", overBlock},
 }
 
 // oneWriter finds digits that break a body's sum: an output that several blocks or warps would write, or a sum that would

@@ -35,6 +35,11 @@ func Kernels(c *model.Catalog, pos *load.Positions) diag.List {
 					continue
 				}
 				kernel(c, fam, v, f, report)
+				for _, first := range v.FirstFor(f) {
+					for _, text := range refusals(c, fam, v, f, first) {
+						diags.Addf(pos.At(first, ""), "%s", text)
+					}
+				}
 			}
 			for _, other := range v.SameBits {
 				if i := slices.IndexFunc(fam.Variants, func(x *model.Variant) bool { return x.Name == other }); i >= 0 && fam.Variants[i].Weights != v.Weights {
@@ -44,6 +49,32 @@ func Kernels(c *model.Catalog, pos *load.Positions) diag.List {
 		}
 	}
 	return diags
+}
+
+// Variant is what keeps one variant of a family from a proof for a format; nothing where it is proved.
+func Variant(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format) (flaws []string) {
+	kernel(c, fam, v, f, func(_, format string, args ...any) { flaws = append(flaws, fmt.Sprintf(format, args...)) })
+	return flaws
+}
+
+// refusals is why a variant, or the one of the spec that it comes from, cannot come first for a shape: its bounds refuse it.
+func refusals(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format, first *model.First) (texts []string) {
+	i := slices.IndexFunc(c.Devices, func(d *model.Device) bool { return d.Arch == first.Arch })
+	shape := bound.Shape{Dims: map[model.Dim]int64{}, Arch: first.Arch, SharedBytes: int64(c.Devices[i].SharedBytes), Weights: v.Weights}
+	for _, s := range first.Dims {
+		shape.Dims[s.Dim] = s.Value
+	}
+	for _, x := range []*model.Variant{v, v.Base} {
+		if x == nil {
+			continue
+		}
+		for _, t := range bound.Derive(fam, x, f, c.Base()) {
+			if _, known := shape.Dims[t.Dim]; (known || t.Dim == "") && t.Breaks(shape) {
+				texts = append(texts, fmt.Sprintf("%s/%s is put first for %s, which it refuses: %s, needed %s", fam.Name, x.Name, first.Shape(), t.Have(shape), t))
+			}
+		}
+	}
+	return texts
 }
 
 func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format, report func(part, format string, args ...any)) {
@@ -87,10 +118,11 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		if n := v.Shared.FixedBytes; n > dev.SharedBytes || v.Shared.PerBytes == 0 && n > dev.SharedStaticBytes {
 			report("", "a block has %d bytes of shared memory; %s allows %d, and %d of them statically", n, dev.Name, dev.SharedBytes, dev.SharedStaticBytes)
 		}
-		if v.Shared.Tiles != nil {
-			if t := lower.TilesOf(v, f); t.Bytes > dev.SharedBytes {
-				report("", "the tiles of a block take %d bytes of shared memory (%s); %s allows %d", t.Bytes, t.Chain, dev.Name, dev.SharedBytes)
-			}
+	}
+	if v.Shared.Tiles != nil {
+		// On a device that allows less the gate refuses the variant.
+		if t := lower.TilesOf(v, f); !slices.ContainsFunc(c.Devices, func(d *model.Device) bool { return d.Arch >= v.Arch && t.Bytes <= d.SharedBytes }) {
+			report("", "the tiles of a block take %d bytes of shared memory (%s), more than any device allows", t.Bytes, t.Chain)
 		}
 	}
 	if v.Shared.Ring != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/proof"
 	"github.com/minfer/minfer/gen/spec"
@@ -14,6 +15,7 @@ import (
 
 // Dealings that would drop work, repeat it or write an output twice are refused by name.
 func TestKernelsRefuse(t *testing.T) {
+	const matvec = "kernels/matvec-q8.yaml"
 	const round = "  - {name: round, at: loop, open: true}\n"
 	for _, c := range []struct{ name, old, new, want string }{
 		{"two digits on one axis of the grid", "at: grid.y", "at: grid.x", "digits block and token both live on grid.x"},
@@ -23,42 +25,71 @@ func TestKernelsRefuse(t *testing.T) {
 		{"a digit nobody deals", "unit: {elems: 32, elems_of: {q4_K: 64}, over: [thread, round]}", "unit: {elems: 32, elems_of: {q4_K: 64}, over: [thread]}", "digit round is dealt to no axis"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fsys := fstest.MapFS{}
-			if err := fs.WalkDir(specs.FS, ".", func(name string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				data, err := fs.ReadFile(specs.FS, name)
-				fsys[name] = &fstest.MapFile{Data: data}
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			file := fsys["kernels/matvec-q8.yaml"]
-			text := strings.Replace(string(file.Data), c.old, c.new, 1)
-			if text == string(file.Data) {
-				t.Fatal("the spec is not what it was")
-			}
+			text := changed(t, matvec, c.old, c.new)
 			if c.name == "a sum spread over blocks" {
 				text = strings.Replace(text, "over: [thread, round]", "over: [thread, sub, round]", 1)
 			}
 			if c.name == "two rows in one sum" {
 				text = strings.Replace(text, "row: {over: [block]}", "row: {over: [w2, block]}", 1)
 			}
-			file.Data = []byte(text)
-			set, diags, err := spec.Read(fsys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			catalog, pos, more := load.Load(set)
-			diags.Add(more)
-			if len(diags) > 0 {
-				t.Fatal(diags)
-			}
-			found := proof.Prove(catalog, pos)
+			found := proved(t, matvec, text)
 			if text := found.Error(); len(found) == 0 || !strings.Contains(text, c.want) || !strings.Contains(text, "specs/kernels/matvec-q8.yaml:") {
 				t.Errorf("no %q in %q", c.want, text)
 			}
 		})
 	}
+}
+
+// Tiles that no device has room for, and sums over what more than one thread holds.
+func TestTilesRefuse(t *testing.T) {
+	const mma = "kernels/matmul-bf16.yaml"
+	for _, c := range []struct{ old, new, want string }{
+		{"stages: 2", "stages: 4", "matmul-bf16/padded: the tiles of a block take 262208 bytes of shared memory (4 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers), more than any device allows"},
+		{"- {name: piece, at: slot, radix: 4}", "- {name: piece, at: thread, radix: 4}", "digit piece spreads unit over threads, each of which would write its own sum; body matmul_mma adds within a thread"},
+	} {
+		if found := proved(t, mma, changed(t, mma, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+mma+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
+// changed is the text of a spec with one change.
+func changed(t *testing.T, name, from, to string) string {
+	t.Helper()
+	data, err := specs.FS.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), from, to, 1)
+	if text == string(data) {
+		t.Fatalf("%s is not what it was", name)
+	}
+	return text
+}
+
+// proved is what the proof says of the specs, one of them changed.
+func proved(t *testing.T, name, text string) diag.List {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	if err := fs.WalkDir(specs.FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(specs.FS, name)
+		fsys[name] = &fstest.MapFile{Data: data}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	fsys[name].Data = []byte(text)
+	set, diags, err := spec.Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, pos, more := load.Load(set)
+	diags.Add(more)
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	return proof.Prove(catalog, pos)
 }

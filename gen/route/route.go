@@ -20,6 +20,7 @@ type Verdict struct {
 	Broken    *bound.Term  // the first term that refuses the shape, or nil
 	Preferred bool         // a measured route, or no routes at all
 	Route     *model.Route // the route that prefers it, or nil
+	First     *model.First // what was measured to put it before all others, or nil
 	Off       bool         // its switch is set to 0
 	Chosen    bool
 	Faults    []string // what a launch would do wrong
@@ -33,10 +34,33 @@ type Query struct {
 
 // Choose judges every variant of a family for a format, in the order in which its gate tries them. At most one is chosen.
 func Choose(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Verdict {
-	var dev *model.Device
-	if !fam.CPU {
-		dev = c.Base()
+	verdicts := judge(c, fam, f, q)
+	for i := range verdicts {
+		w := &verdicts[i]
+		w.Faults = launch.Faults(fam, w.Variant, f, w.Geometry, device(c, fam), q.Shape)
 	}
+	return verdicts
+}
+
+// Chosen is the variant that the gate chooses, or nil.
+func Chosen(c *model.Catalog, fam *model.Family, f *model.Format, q Query) *model.Variant {
+	verdicts := judge(c, fam, f, q)
+	if i := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Chosen }); i >= 0 {
+		return verdicts[i].Variant
+	}
+	return nil
+}
+
+// device is the class of GPUs that bounds are derived for; nil for the CPU.
+func device(c *model.Catalog, fam *model.Family) *model.Device {
+	if fam.CPU {
+		return nil
+	}
+	return c.Base()
+}
+
+func judge(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Verdict {
+	dev := device(c, fam)
 	variants := slices.Clone(fam.VariantsFor(f))
 	slices.Reverse(variants)
 	verdicts := make([]Verdict, len(variants))
@@ -48,24 +72,47 @@ func Choose(c *model.Catalog, fam *model.Family, f *model.Format, q Query) []Ver
 		}
 		w.Off = v.Switch != "" && slices.Contains(q.Off, v.SwitchFor(f))
 		routes := v.RoutesFor(f)
-		w.Preferred = len(routes) == 0
+		w.Preferred = len(routes) == 0 && v.Base == nil
 		for r := range routes {
 			if prefers(&routes[r], q.Shape) {
 				w.Preferred, w.Route = true, &routes[r]
 				break
 			}
 		}
-		w.Faults = launch.Faults(fam, v, f, w.Geometry, dev, q.Shape)
+		for _, first := range v.FirstFor(f) {
+			if first.Holds(q.Shape.Arch, q.Shape.Dims) && (v.Base == nil || admits(fam, v.Base, f, dev, q.Shape)) {
+				w.First = first
+				break
+			}
+		}
 	}
-	for _, preferred := range []bool{true, false} {
+	for rank := range 3 {
 		for i := range verdicts {
-			if w := &verdicts[i]; w.Preferred == preferred && !w.Off && w.Broken == nil {
+			if w := &verdicts[i]; w.rank() == rank && !w.Off && w.Broken == nil {
 				w.Chosen = true
 				return verdicts
 			}
 		}
 	}
 	return verdicts
+}
+
+// rank is when the gate tries the variant, as kernel.Step has it.
+func (v *Verdict) rank() int {
+	switch {
+	case v.First != nil:
+		return 0
+	case v.Variant.Base != nil:
+		return -1
+	case v.Preferred:
+		return 1
+	}
+	return 2
+}
+
+func admits(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Device, s bound.Shape) bool {
+	ok, _ := bound.Admits(bound.Derive(fam, v, f, dev), s)
+	return ok
 }
 
 func prefers(r *model.Route, s bound.Shape) bool {

@@ -417,6 +417,8 @@ func expected(v reflect.Value, r rules) string {
 		switch v.Type().Elem() {
 		case reflect.TypeFor[Text]():
 			return "a list of names, like [d, sc],"
+		case reflect.TypeFor[Int]():
+			return "a list of integers"
 		case reflect.TypeFor[Real]():
 			return "a list of numbers"
 		case reflect.TypeFor[Pair]():

@@ -26,6 +26,7 @@ type Kernel struct {
 	Awaits   Bool               `yaml:"awaits" jsonschema_description:"true: the body waits for its predecessor itself, before it touches what that one writes or reads, so that a launch may overlap its predecessor's end (sm_90)."`
 	Shared   *KernelShared      `yaml:"shared" jsonschema_description:"Shared memory of a block."`
 	Options  Map[Int]           `yaml:"options" jsonschema_description:"Values that the template switches on, unless a variant says otherwise."`
+	Free     Map[[]Int]         `yaml:"free" jsonschema:"minimum=0,maximum=4194304" jsonschema_description:"Values that minfer-gen tune may try for digits, options and, of a ring, stages: of every variant that has no list of its own."`
 	Variants Map[KernelVariant] `yaml:"variants" jsonschema:"required" jsonschema_description:"The variants, the reference first. A gate tries them from the last to the first."`
 
 	Crossovers []KernelCrossover `yaml:"crossovers" jsonschema_description:"Where measurements put the family before those of another numeric class, once the user leaves the class to them."`
@@ -36,7 +37,7 @@ type KernelArg struct {
 	At diag.Pos `yaml:"-"`
 
 	Name Text `yaml:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name in the body; the plan binds it by this name."`
-	Type Text `yaml:"type" jsonschema:"required,enum=u8*,enum=i8*,enum=u16*,enum=i32*,enum=u32*,enum=f32*,enum=i32,enum=i64,enum=u32,enum=f32" jsonschema_description:"Type; a pointer is const unless out."`
+	Type Text `yaml:"type" jsonschema:"required,enum=u8*,enum=i8*,enum=u16*,enum=i32*,enum=u32*,enum=i64*,enum=f32*,enum=i32,enum=i64,enum=u32,enum=f32" jsonschema_description:"Type; a pointer is const unless out."`
 	Out  Bool `yaml:"out" jsonschema_description:"true: the kernel writes through the pointer."`
 	Doc  Text `yaml:"doc" jsonschema_description:"What it is, with its shape."`
 }
@@ -96,8 +97,8 @@ type KernelTiles struct {
 	RowBytes Int    `yaml:"row_bytes" jsonschema:"required,minimum=16,maximum=65536" jsonschema_description:"Bytes of a row."`
 }
 
-// KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the least device of the variant's
-// architecture has room for when rows are as long as the variant covers.
+// KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the device of the variant's architecture has
+// room for when rows are as long as the variant covers. A later device with less room is refused by the bound of shared memory.
 type KernelRing struct {
 	At diag.Pos `yaml:"-"`
 
@@ -122,6 +123,7 @@ type KernelVariant struct {
 	Features []Text          `yaml:"features" jsonschema:"pattern=^[a-z][a-z0-9]*$" jsonschema_description:"Sets of vector instructions that the body needs (cpu alone); a body that needs none is portable."`
 	Shared   *KernelShared   `yaml:"shared" jsonschema_description:"Shared memory of a block, instead of the family's."`
 	Options  Map[Int]        `yaml:"options" jsonschema_description:"Values that the template switches on."`
+	Free     Map[[]Int]      `yaml:"free" jsonschema:"minimum=0,maximum=4194304" jsonschema_description:"Values that minfer-gen tune may try, instead of the family's lists."`
 	Switch   Text            `yaml:"switch" jsonschema:"pattern=^MINFER_[A-Z0-9_]*([{]format[}])?[A-Z0-9_]*$" jsonschema_description:"Environment variable that turns the variant off when set to 0; {format} stands for the format's name in capitals."`
 	SameBits []Text          `yaml:"same_bits" jsonschema_description:"Variants that must give the same bits wherever both are admitted."`
 	Ceiling  Map[Int]        `yaml:"ceiling" jsonschema_description:"The largest size of a dim that the variant covers, stated to be checked against the derived one."`
@@ -160,6 +162,39 @@ type KernelCrossover struct {
 	Figure  Text   `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
 }
 
+// Routes is specs/routes/DEVICE.yaml: for which shapes measurements put a variant, or one with other values of its free parameters, before
+// all others. minfer-gen tune writes it.
+type Routes struct {
+	At     diag.Pos `yaml:"-"`
+	Faulty bool     `yaml:"-"`
+
+	Doc    Text  `yaml:"doc" jsonschema_description:"What the file is."`
+	Routes Text  `yaml:"routes" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"The device of specs/devices whose architecture the routes hold for; also the name of the file."`
+	Runs   []Run `yaml:"runs" jsonschema:"required" jsonschema_description:"What was measured, run by run."`
+}
+
+// Run is what one run of a measurement found.
+type Run struct {
+	At diag.Pos `yaml:"-"`
+
+	Device  Text  `yaml:"device" jsonschema:"required" jsonschema_description:"The device that it ran on."`
+	Date    Text  `yaml:"date" jsonschema:"required,pattern=^[0-9]{4}-[0-9]{2}-[0-9]{2}$" jsonschema_description:"The day, year-month-day, quoted."`
+	Command Text  `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
+	First   []Win `yaml:"first" jsonschema:"required" jsonschema_description:"What comes first where."`
+}
+
+// Win is a variant that was the fastest for a shape.
+type Win struct {
+	At diag.Pos `yaml:"-"`
+
+	Kernel  Text     `yaml:"kernel" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Name of the family."`
+	Format  Text     `yaml:"format" jsonschema:"pattern=^[a-z][a-zA-Z0-9_]*$" jsonschema_description:"The format; left out where the family has none."`
+	Variant Text     `yaml:"variant" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"The variant, one of the family's spec."`
+	Set     Map[Int] `yaml:"set" jsonschema:"minimum=0,maximum=4194304" jsonschema_description:"Values of its free parameters that differ from its own; each is in the list of free."`
+	Shape   Map[Int] `yaml:"shape" jsonschema:"required,minimum=1,maximum=2147483647" jsonschema_description:"The sizes that it was measured at; one left out is any."`
+	Figure  Text     `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+}
+
 // Device is specs/devices/NAME.yaml: what a class of GPUs allows.
 type Device struct {
 	At     diag.Pos `yaml:"-"`
@@ -167,6 +202,8 @@ type Device struct {
 
 	Doc               Text `yaml:"doc" jsonschema:"required" jsonschema_description:"What the class is and where its numbers come from."`
 	Device            Text `yaml:"device" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the class; also the name of the file."`
+	GPU               Text `yaml:"gpu" jsonschema:"required" jsonschema_description:"A GPU of the class, for what is planned without one."`
+	SMs               Int  `yaml:"sms" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Multiprocessors of that GPU."`
 	Arch              Int  `yaml:"arch" jsonschema:"required,minimum=50,maximum=200" jsonschema_description:"Compute capability times 10."`
 	Warp              Int  `yaml:"warp" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Threads of a warp."`
 	Threads           Int  `yaml:"threads" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Most threads of a block."`

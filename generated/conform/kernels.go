@@ -10,7 +10,7 @@ import kernel "github.com/minfer/minfer/runtime/kernel"
 var Kernels = map[string]kernel.Geometry{
 	"add_element": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 256}},
 		Cover: kernel.Cover{Unit: []string{"elem"}}},
-	"argmax_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 256}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
+	"argmax_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1, Ceiling: 1}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 	"attend_combine_head": {Axes: []kernel.Axis{{Name: "elem", Dim: "head_dim", Elems: 1, Period: 64}, {Name: "head", Dim: "heads", Elems: 1, Period: 1}, {Name: "share", Dim: "shares", Elems: 1, Period: 1}, {Name: "token", Dim: "tokens", Elems: 1, Period: 1}},
 		Cover: kernel.Cover{Row: []string{"head", "share"}, Unit: []string{"elem"}, Token: []string{"token"}}},
@@ -954,6 +954,10 @@ var Kernels = map[string]kernel.Geometry{
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 	"silu_mul_element": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 256}},
 		Cover: kernel.Cover{Unit: []string{"elem"}}},
+	"top_k_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1024, Ceiling: 1024}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
+		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
+	"top_k_merge_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1024, Ceiling: 1024}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
+		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 }
 
 // Float is a number of a block that is read as floating point: its bits, the least significant run first.

@@ -14,6 +14,7 @@
 #include "reduce.cuh"
 #include "iq2_xxs.cuh"
 #include "mma.cuh"
+
 // padded
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_iq2_xxs_padded_MinArch = 80;
@@ -165,6 +166,7 @@ MINFER_KERNEL(matmul_bf16_iq2_xxs_padded, 384, (const uint8_t* __restrict__ w, c
     }
   }
 }
+
 // padded_small
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_iq2_xxs_padded_small_MinArch = 80;

@@ -14,6 +14,7 @@
 #include "reduce.cuh"
 #include "iq4_nl.cuh"
 #include "mma.cuh"
+
 // padded
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_iq4_nl_padded_MinArch = 80;
@@ -165,6 +166,7 @@ MINFER_KERNEL(matmul_bf16_iq4_nl_padded, 384, (const uint8_t* __restrict__ w, co
     }
   }
 }
+
 // padded_small
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_iq4_nl_padded_small_MinArch = 80;

@@ -22,6 +22,7 @@
 #include "reduce.cuh"
 #include "q4_K.cuh"
 #include "mma.cuh"
+
 // padded
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_q4_K_padded_MinArch = 80;
@@ -173,6 +174,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_padded, 384, (const uint8_t* __restrict__ w, cons
     }
   }
 }
+
 // lanes
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_q4_K_lanes_MinArch = 80;
@@ -324,6 +326,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes, 384, (const uint8_t* __restrict__ w, const
     }
   }
 }
+
 // padded_small
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_q4_K_padded_small_MinArch = 80;
@@ -475,6 +478,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_padded_small, 256, (const uint8_t* __restrict__ w
     }
   }
 }
+
 // lanes_small
 // code: the baseline that every kernel is compiled for.
 constexpr long long matmul_bf16_q4_K_lanes_small_MinArch = 80;

@@ -4,20 +4,25 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// argmax: out[r] = the least i with x[r,i] = max over j of x[r,j], and -1 where a number of the row is NaN.
-// elem index of argmax/block: thread + 256*round.
-// row index of argmax/block: block.
+// argmax: The largest number of each run of a row, as top-k's key of it: what a greedy choice needs of the logits. Runs are reduced, not sorted.
+// elem index of argmax/block: 2048*run + thread + 256*slot.
+// rank index of argmax/block: 0.
+// row index of argmax/block: row.
 const (
 	// code: the baseline that every kernel is compiled for.
 	argmaxBlockMinArch = 80
 	// work: an empty axis is no launch.
 	argmaxBlockMinCols = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead.
-	argmaxBlockMaxCols = 2147483392
+	// index: 2147483647, the largest 32-bit argument.
+	argmaxBlockMaxCols = 2147483647
+	// work: an empty axis is no launch.
+	argmaxBlockMinKept = 1
+	// coverage: 1 elements.
+	argmaxBlockMaxKept = 1 * 1
 	// work: an empty axis is no launch.
 	argmaxBlockMinRows = 1
-	// grid: 2147483647 blocks in grid.x.
-	argmaxBlockMaxRows = 2147483647 * 1 * 1
+	// grid: 65535 blocks in grid.y.
+	argmaxBlockMaxRows = 65535 * 1 * 1
 )
 
 var argmaxBlock = kernel.Variant{
@@ -27,15 +32,17 @@ var argmaxBlock = kernel.Variant{
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: argmaxBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: argmaxBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "cols", Value: argmaxBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 256 elems that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "cols", Value: argmaxBlockMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "kept", Value: argmaxBlockMinKept, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kept", Value: argmaxBlockMaxKept, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "rows", Value: argmaxBlockMinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: argmaxBlockMaxRows, Source: "grid", Chain: "2147483647 blocks in grid.x"},
+		{Kind: kernel.Max, Dim: "rows", Value: argmaxBlockMaxRows, Source: "grid", Chain: "65535 blocks in grid.y"},
 	},
 	Class:  "f32",
 	Family: "argmax",
 	Format: "",
 	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(q.Rows), 1, 1}
+		return [3]uint32{uint32(((q.Cols + 2047) / 2048)), uint32(q.Rows), 1}
 	},
 	Name:     "block",
 	SameBits: nil,
@@ -58,10 +65,14 @@ func refuseArgmaxBlock(q *kernel.Query) int {
 		return 1
 	case q.Cols > argmaxBlockMaxCols:
 		return 2
-	case q.Rows < argmaxBlockMinRows:
+	case q.Kept < argmaxBlockMinKept:
 		return 3
-	case q.Rows > argmaxBlockMaxRows:
+	case q.Kept > argmaxBlockMaxKept:
 		return 4
+	case q.Rows < argmaxBlockMinRows:
+		return 5
+	case q.Rows > argmaxBlockMaxRows:
+		return 6
 	}
 	return -1
 }
@@ -71,7 +82,7 @@ var Argmax = kernel.Entry{
 	Class:  "f32",
 	Family: "argmax",
 	Format: "",
-	Op:     "argmax",
+	Op:     "top-k",
 	Steps: []kernel.Step{{
 		Refuse:  refuseArgmaxBlock,
 		Variant: &argmaxBlock,

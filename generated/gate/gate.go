@@ -18,7 +18,7 @@ var addArgs = []kernel.Arg{
 // argmaxArgs are the arguments of argmax, in order.
 var argmaxArgs = []kernel.Arg{
 	{Name: "x", Type: "f32*"},
-	{Name: "out", Type: "i32*", Out: true},
+	{Name: "out", Type: "i64*", Out: true},
 	{Name: "cols", Type: "i32"},
 }
 
@@ -253,6 +253,22 @@ var siluMulArgs = []kernel.Arg{
 	{Name: "cols", Type: "i32"},
 }
 
+// topKArgs are the arguments of top-k, in order.
+var topKArgs = []kernel.Arg{
+	{Name: "x", Type: "f32*"},
+	{Name: "out", Type: "i64*", Out: true},
+	{Name: "cols", Type: "i32"},
+	{Name: "kept", Type: "i32"},
+}
+
+// topKMergeArgs are the arguments of top-k-merge, in order.
+var topKMergeArgs = []kernel.Arg{
+	{Name: "x", Type: "i64*"},
+	{Name: "out", Type: "i64*", Out: true},
+	{Name: "cols", Type: "i32"},
+	{Name: "kept", Type: "i32"},
+}
+
 // plainF32Args are the arguments of plain-f32, in order.
 var plainF32Args = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -274,7 +290,6 @@ All lists the gates by family and format; of families that serve the same op in 
 */
 var All = []*kernel.Entry{
 	&Add,
-	&Argmax,
 	&AttendCombine,
 	&AttendMmaF16,
 	&AttendPrefillF16,
@@ -439,6 +454,9 @@ var All = []*kernel.Entry{
 	&RoundBf16,
 	&SelectRows,
 	&SiluMul,
+	&Argmax,
+	&TopK,
+	&TopKMerge,
 }
 
 // CPU lists the gates of the CPU's kernels likewise.

@@ -13,7 +13,6 @@ TEXT ·tileQ8IQ1MAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -28,16 +27,19 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        9216(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VPMOVZXWD   192(SI)(R8*2), Z3
 	VCVTPH2PS   (SI)(R8*2), Z4
 	VMULPS.BCST constants<>+24(SB), Z4, Z5
 	VMULPS.BCST constants<>+28(SB), Z4, Z4
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+32(SB), Z2, Z6
 	VPSLLD          $0x02, Z3, Z7
 	VPTERNLOGD.BCST $0xf8, constants<>+36(SB), Z7, Z6
@@ -62,10 +64,12 @@ scale4:
 	VCVTPH2PS       32(SI)(R8*2), Z4
 	VMULPS.BCST     constants<>+24(SB), Z4, Z5
 	VMULPS.BCST     constants<>+28(SB), Z4, Z4
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 scale5:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+32(SB), Z2, Z6
 	VPSLLD          $0x02, Z3, Z7
 	VPTERNLOGD.BCST $0xf8, constants<>+36(SB), Z7, Z6
@@ -85,19 +89,16 @@ scale5:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale5
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
-	LEAQ            8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	ADDQ             $0x000001a0, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	ADDQ             $0x00000140, R12
 	VPANDD           256(DX)(R14*2), Z30, Z2
 	VMOVDQU32        2304(DX)(R14*1), Z11
 	VPSLLD           $0x02, Z11, Z10
@@ -248,7 +249,6 @@ TEXT ·tileQ8IQ1MAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile7:
@@ -271,7 +271,7 @@ block9:
 	VCVTPH2PS   (SI)(R8*2), Z6
 	VMULPS.BCST constants<>+24(SB), Z6, Z7
 	VMULPS.BCST constants<>+28(SB), Z6, Z6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -294,7 +294,7 @@ scale10:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale10
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit11:
@@ -449,7 +449,6 @@ TEXT ·tileQ8IQ1MAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -484,7 +483,7 @@ block14:
 	VCVTPH2PS   (SI)(R8*2), Z18
 	VMULPS.BCST constants<>+24(SB), Z18, Z19
 	VMULPS.BCST constants<>+28(SB), Z18, Z18
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -507,7 +506,7 @@ scale15:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale15
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit16:

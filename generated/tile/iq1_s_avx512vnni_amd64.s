@@ -13,7 +13,6 @@ TEXT ·tileQ8IQ1SAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -28,15 +27,18 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        9216(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VCVTPH2PS   (SI)(R8*2), Z3
 	VMULPS.BCST constants<>+24(SB), Z3, Z4
 	VMULPS.BCST constants<>+28(SB), Z3, Z3
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+32(SB), Z2, Z5
 	VPANDD.BCST constants<>+36(SB), Z2, Z6
 	VPORD       Z6, Z5, Z5
@@ -52,10 +54,12 @@ scale4:
 	VCVTPH2PS   32(SI)(R8*2), Z3
 	VMULPS.BCST constants<>+24(SB), Z3, Z4
 	VMULPS.BCST constants<>+28(SB), Z3, Z3
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+32(SB), Z2, Z5
 	VPANDD.BCST constants<>+36(SB), Z2, Z6
 	VPORD       Z6, Z5, Z5
@@ -67,19 +71,16 @@ scale5:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	ADDQ             $0x00000198, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	ADDQ             $0x00000140, R12
 	VPANDD           192(DX)(R14*2), Z30, Z2
 	VMOVDQU32        2240(DX)(R14*1), Z11
 	VPSLLD           $0x02, Z11, Z10
@@ -222,7 +223,6 @@ TEXT ·tileQ8IQ1SAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile7:
@@ -244,7 +244,7 @@ block9:
 	VCVTPH2PS   (SI)(R8*2), Z5
 	VMULPS.BCST constants<>+24(SB), Z5, Z6
 	VMULPS.BCST constants<>+28(SB), Z5, Z5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -259,7 +259,7 @@ scale10:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale10
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit11:
@@ -401,7 +401,6 @@ TEXT ·tileQ8IQ1SAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -435,7 +434,7 @@ block14:
 	VCVTPH2PS   (SI)(R8*2), Z17
 	VMULPS.BCST constants<>+24(SB), Z17, Z18
 	VMULPS.BCST constants<>+28(SB), Z17, Z17
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -450,7 +449,7 @@ scale15:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale15
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit16:

@@ -10,7 +10,6 @@ TEXT ·tileQ8IQ2SAvx2vnni(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -27,16 +26,19 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      9216(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU   64(DX), Y4
 	VMOVDQU   192(DX), Y5
 	VCVTPH2PS (SI)(R8*2), Y6
 	VMULPS    constants<>+0(SB), Y6, Y7
 	VMULPS    constants<>+32(SB), Y6, Y6
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+64(SB), Y4, Y8
 	VCVTDQ2PS   Y8, Y8
 	VFMADD213PS Y7, Y6, Y8
@@ -56,10 +58,12 @@ scale4:
 	VCVTPH2PS   16(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
 	VMULPS      constants<>+32(SB), Y6, Y6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+64(SB), Y4, Y8
 	VCVTDQ2PS   Y8, Y8
 	VFMADD213PS Y7, Y6, Y8
@@ -79,10 +83,12 @@ scale5:
 	VCVTPH2PS   32(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
 	VMULPS      constants<>+32(SB), Y6, Y6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale6:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+64(SB), Y4, Y8
 	VCVTDQ2PS   Y8, Y8
 	VFMADD213PS Y7, Y6, Y8
@@ -102,10 +108,12 @@ scale6:
 	VCVTPH2PS   48(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
 	VMULPS      constants<>+32(SB), Y6, Y6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale7:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+64(SB), Y4, Y8
 	VCVTDQ2PS   Y8, Y8
 	VFMADD213PS Y7, Y6, Y8
@@ -120,19 +128,14 @@ scale7:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit8:
-	PREFETCHT0     (CX)
-	PREFETCHT0     64(CX)
-	PREFETCHT0     128(CX)
-	PREFETCHT0     192(CX)
-	PREFETCHT0     256(CX)
-	PREFETCHT0     320(CX)
-	PREFETCHT0     384(CX)
-	ADDQ           $0x000001a8, CX
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     128(R12)
+	ADDQ           $0x000000c0, R12
 	VBROADCASTI128 constants<>+96(SB), Y8
 	VMOVDQU        320(DX)(R14*2), Y4
 	VPAND          constants<>+128(SB), Y4, Y4
@@ -647,7 +650,6 @@ TEXT ·tileQ8IQ2SAvx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile9:
@@ -670,7 +672,7 @@ block11:
 	VCVTPH2PS (SI)(R8*2), Y6
 	VMULPS    constants<>+0(SB), Y6, Y7
 	VMULPS    constants<>+32(SB), Y6, Y6
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale12:
@@ -688,7 +690,7 @@ scale12:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale12
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit13:

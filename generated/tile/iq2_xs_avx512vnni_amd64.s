@@ -13,7 +13,6 @@ TEXT ·tileQ8IQ2XSAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -28,16 +27,19 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        9216(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VMOVDQU32   192(DX), Z3
 	VCVTPH2PS   (SI)(R8*2), Z4
 	VMULPS.BCST constants<>+24(SB), Z4, Z5
 	VMULPS.BCST constants<>+28(SB), Z4, Z4
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+32(SB), Z2, Z6
 	VCVTDQ2PS   Z6, Z6
 	VFMADD213PS Z5, Z4, Z6
@@ -57,10 +59,12 @@ scale4:
 	VCVTPH2PS   32(SI)(R8*2), Z4
 	VMULPS.BCST constants<>+24(SB), Z4, Z5
 	VMULPS.BCST constants<>+28(SB), Z4, Z4
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+32(SB), Z2, Z6
 	VCVTDQ2PS   Z6, Z6
 	VFMADD213PS Z5, Z4, Z6
@@ -75,19 +79,16 @@ scale5:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	ADDQ             $0x000001a8, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	ADDQ             $0x00000140, R12
 	VPANDD           320(DX)(R14*2), Z30, Z2
 	VMOVDQU32        2368(DX)(R14*1), Z11
 	VPSLLD           $0x02, Z11, Z10
@@ -238,7 +239,6 @@ TEXT ·tileQ8IQ2XSAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile7:
@@ -261,7 +261,7 @@ block9:
 	VCVTPH2PS   (SI)(R8*2), Z6
 	VMULPS.BCST constants<>+24(SB), Z6, Z7
 	VMULPS.BCST constants<>+28(SB), Z6, Z6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -279,7 +279,7 @@ scale10:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale10
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit11:
@@ -434,7 +434,6 @@ TEXT ·tileQ8IQ2XSAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -469,7 +468,7 @@ block14:
 	VCVTPH2PS   (SI)(R8*2), Z18
 	VMULPS.BCST constants<>+24(SB), Z18, Z19
 	VMULPS.BCST constants<>+28(SB), Z18, Z18
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -487,7 +486,7 @@ scale15:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale15
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit16:

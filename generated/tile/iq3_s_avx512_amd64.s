@@ -12,7 +12,6 @@ TEXT ·tileQ8IQ3SAvx512(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -27,15 +26,18 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        8512(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VCVTPH2PS   (SI)(R8*2), Z3
 	VMULPS.BCST constants<>+20(SB), Z3, Z4
 	VMULPS.BCST constants<>+24(SB), Z3, Z3
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+28(SB), Z2, Z5
 	VCVTDQ2PS   Z5, Z5
 	VFMADD213PS Z4, Z3, Z5
@@ -49,10 +51,12 @@ scale4:
 	VCVTPH2PS   32(SI)(R8*2), Z3
 	VMULPS.BCST constants<>+20(SB), Z3, Z4
 	VMULPS.BCST constants<>+24(SB), Z3, Z3
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+28(SB), Z2, Z5
 	VCVTDQ2PS   Z5, Z5
 	VFMADD213PS Z4, Z3, Z5
@@ -62,21 +66,18 @@ scale5:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	ADDQ             $0x00000218, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	ADDQ             $0x000001c0, R12
 	VPANDD           192(DX)(R14*4), Z30, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           320(DX)(R14*4), Z30, Z3
@@ -218,7 +219,6 @@ TEXT ·tileQ8IQ3SAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile7:
@@ -240,7 +240,7 @@ block9:
 	VCVTPH2PS   (SI)(R8*2), Z5
 	VMULPS.BCST constants<>+20(SB), Z5, Z6
 	VMULPS.BCST constants<>+24(SB), Z5, Z5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -253,7 +253,7 @@ scale10:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale10
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit11:
@@ -449,7 +449,6 @@ TEXT ·tileQ8IQ3SAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -483,7 +482,7 @@ block14:
 	VCVTPH2PS   (SI)(R8*2), Z17
 	VMULPS.BCST constants<>+20(SB), Z17, Z18
 	VMULPS.BCST constants<>+24(SB), Z17, Z17
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -496,7 +495,7 @@ scale15:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale15
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit16:

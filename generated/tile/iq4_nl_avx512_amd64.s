@@ -12,7 +12,6 @@ TEXT ·tileQ8IQ4NLAvx512(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -27,27 +26,27 @@ pass2:
 
 block3:
 	LEAQ             (SI)(R8*4), DX
+	LEAQ             9216(SI), R12
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z2
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	PREFETCHT0       448(R12)
+	PREFETCHT0       512(R12)
 	VMOVUPS          Z2, (AX)
 	VCVTPH2PS        32(SI)(R8*2), Z2
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z2, 64(AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
-	LEAQ             8192(SI), CX
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
 	VPANDD           64(DX)(R14*4), Z30, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           192(DX)(R14*4), Z30, Z3
@@ -265,7 +264,6 @@ TEXT ·tileQ8IQ4NLAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile4:
@@ -284,10 +282,10 @@ block6:
 	LEAQ             (SI)(R8*4), DX
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z4
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z4, (AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VPANDD           64(DX)(R14*4), Z30, Z4
 	VPSHUFB          Z4, Z31, Z4
@@ -637,7 +635,6 @@ TEXT ·tileQ8IQ4NLAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile7:
@@ -668,10 +665,10 @@ block9:
 	LEAQ             (SI)(R8*4), DX
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z16
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z16, (AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VBROADCASTI32X4  constants<>+0(SB), Z24
 	VMOVDQU32        64(DX)(R14*4), Z16

@@ -10,7 +10,6 @@ TEXT ·tileQ8IQ4XSAvx2(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -27,15 +26,18 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      8448(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU   64(DX), Y4
 	VPMOVZXWD 192(SI)(R8*2), Y5
 	VCVTPH2PS (SI)(R8*2), Y6
 	VMULPS    constants<>+0(SB), Y6, Y7
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+32(SB), Y4, Y8
 	VPSLLD      $0x04, Y5, Y9
 	VPAND       constants<>+64(SB), Y9, Y9
@@ -53,10 +55,12 @@ scale4:
 	VPMOVZXWD   208(SI)(R8*2), Y5
 	VCVTPH2PS   16(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+32(SB), Y4, Y8
 	VPSLLD      $0x04, Y5, Y9
 	VPAND       constants<>+64(SB), Y9, Y9
@@ -74,10 +78,12 @@ scale5:
 	VPMOVZXWD   224(SI)(R8*2), Y5
 	VCVTPH2PS   32(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale6:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+32(SB), Y4, Y8
 	VPSLLD      $0x04, Y5, Y9
 	VPAND       constants<>+64(SB), Y9, Y9
@@ -95,10 +101,12 @@ scale6:
 	VPMOVZXWD   240(SI)(R8*2), Y5
 	VCVTPH2PS   48(SI)(R8*2), Y6
 	VMULPS      constants<>+0(SB), Y6, Y7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale7:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPAND       constants<>+32(SB), Y4, Y8
 	VPSLLD      $0x04, Y5, Y9
 	VPAND       constants<>+64(SB), Y9, Y9
@@ -112,21 +120,16 @@ scale7:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit8:
-	PREFETCHT0     (CX)
-	PREFETCHT0     64(CX)
-	PREFETCHT0     128(CX)
-	PREFETCHT0     192(CX)
-	PREFETCHT0     256(CX)
-	PREFETCHT0     320(CX)
-	PREFETCHT0     384(CX)
-	PREFETCHT0     448(CX)
-	PREFETCHT0     512(CX)
-	ADDQ           $0x00000220, CX
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     192(R12)
+	PREFETCHT0     256(R12)
+	ADDQ           $0x00000140, R12
 	VBROADCASTI128 constants<>+96(SB), Y12
 	VMOVDQU        256(DX)(R14*4), Y4
 	VPAND          constants<>+128(SB), Y4, Y4
@@ -577,7 +580,6 @@ TEXT ·tileQ8IQ4XSAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile9:
@@ -599,7 +601,7 @@ block11:
 	VPMOVZXWD 192(SI)(R8*2), Y5
 	VCVTPH2PS (SI)(R8*2), Y6
 	VMULPS    constants<>+0(SB), Y6, Y7
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale12:
@@ -616,7 +618,7 @@ scale12:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale12
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit13:

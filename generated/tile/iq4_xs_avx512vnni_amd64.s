@@ -12,7 +12,6 @@ TEXT ·tileQ8IQ4XSAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile1:
@@ -27,15 +26,18 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        8448(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VPMOVZXWD   192(SI)(R8*2), Z3
 	VCVTPH2PS   (SI)(R8*2), Z4
 	VMULPS.BCST constants<>+20(SB), Z4, Z5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+24(SB), Z2, Z6
 	VPSLLD          $0x04, Z3, Z7
 	VPTERNLOGD.BCST $0xf8, constants<>+28(SB), Z7, Z6
@@ -52,10 +54,12 @@ scale4:
 	VPMOVZXWD       224(SI)(R8*2), Z3
 	VCVTPH2PS       32(SI)(R8*2), Z4
 	VMULPS.BCST     constants<>+20(SB), Z4, Z5
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 scale5:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+24(SB), Z2, Z6
 	VPSLLD          $0x04, Z3, Z7
 	VPTERNLOGD.BCST $0xf8, constants<>+28(SB), Z7, Z6
@@ -68,21 +72,18 @@ scale5:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale5
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
-	LEAQ            8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	ADDQ             $0x00000220, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	ADDQ             $0x000001c0, R12
 	VPANDD           256(DX)(R14*4), Z30, Z2
 	VPSHUFB          Z2, Z31, Z2
 	VPANDD           384(DX)(R14*4), Z30, Z3
@@ -188,7 +189,6 @@ TEXT ·tileQ8IQ4XSAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ            (DI), BX
 	MOVQ            24(DI), R10
 	MOVQ            16(DI), R11
-	MOVQ            32(DI), R12
 	XORL            R15, R15
 
 tile7:
@@ -210,7 +210,7 @@ block9:
 	VPMOVZXWD   192(SI)(R8*2), Z5
 	VCVTPH2PS   (SI)(R8*2), Z6
 	VMULPS.BCST constants<>+20(SB), Z6, Z7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -226,7 +226,7 @@ scale10:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale10
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit11:
@@ -350,7 +350,6 @@ TEXT ·tileQ8IQ4XSAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -384,7 +383,7 @@ block14:
 	VPMOVZXWD   192(SI)(R8*2), Z17
 	VCVTPH2PS   (SI)(R8*2), Z18
 	VMULPS.BCST constants<>+20(SB), Z18, Z19
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -400,7 +399,7 @@ scale15:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale15
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit16:

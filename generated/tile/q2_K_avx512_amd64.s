@@ -11,7 +11,6 @@ TEXT ·tileQ8Q2KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -26,6 +25,7 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      9216(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 128(DX), Z2
 	VMOVDQU32 256(DX), Z3
@@ -33,10 +33,12 @@ block3:
 	VMOVDQU32 512(DX), Z5
 	VCVTPH2PS (SI)(R8*2), Z6
 	VCVTPH2PS 64(SI)(R8*2), Z7
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+4(SB), Z2, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMULPS      Z6, Z8, Z8
@@ -67,10 +69,12 @@ scale4:
 	VMOVDQU32   576(DX), Z5
 	VCVTPH2PS   32(SI)(R8*2), Z6
 	VCVTPH2PS   96(SI)(R8*2), Z7
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale5:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
 	VPANDD.BCST constants<>+4(SB), Z2, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMULPS      Z6, Z8, Z8
@@ -95,18 +99,15 @@ scale5:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale5
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
-	LEAQ        8192(SI), CX
 
 unit6:
-	PREFETCHT0        (CX)
-	PREFETCHT0        64(CX)
-	PREFETCHT0        128(CX)
-	PREFETCHT0        192(CX)
-	PREFETCHT0        256(CX)
-	PREFETCHT0        320(CX)
-	ADDQ              $0x00000150, CX
+	PREFETCHT0        (R12)
+	PREFETCHT0        64(R12)
+	PREFETCHT0        128(R12)
+	PREFETCHT0        192(R12)
+	ADDQ              $0x00000100, R12
 	VPANDD            640(DX)(R14*2), Z31, Z2
 	VPANDD            768(DX)(R14*2), Z31, Z3
 	VPSRLD            $0x02, 640(DX)(R14*2), Z4
@@ -243,7 +244,6 @@ TEXT ·tileQ8Q2KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile7:
@@ -267,7 +267,7 @@ block9:
 	VMOVDQU32 512(DX), Z7
 	VCVTPH2PS (SI)(R8*2), Z8
 	VCVTPH2PS 64(SI)(R8*2), Z9
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale10:
@@ -295,7 +295,7 @@ scale10:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale10
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit11:
@@ -492,7 +492,6 @@ TEXT ·tileQ8Q2KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -528,7 +527,7 @@ block14:
 	VMOVDQU32 512(DX), Z19
 	VCVTPH2PS (SI)(R8*2), Z20
 	VCVTPH2PS 64(SI)(R8*2), Z21
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale15:
@@ -556,7 +555,7 @@ scale15:
 	ADDQ        $0x20, R14
 	CMPQ        R14, $0x00000100
 	JLT         scale15
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 unit16:

@@ -12,7 +12,6 @@ TEXT ·tileQ8Q3KAvx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -27,16 +26,19 @@ pass2:
 
 block3:
 	LEAQ        (SI)(R8*4), DX
+	LEAQ        9216(SI), R12
 	LEAQ        (SI)(R8*1), CX
 	VMOVDQU32   64(DX), Z2
 	VMOVDQU32   192(DX), Z3
 	VMOVDQU32   320(DX), Z4
 	VCVTPH2PS   (SI)(R8*2), Z5
 	VMULPS.BCST constants<>+8(SB), Z5, Z6
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale4:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+12(SB), Z2, Z7
 	VPSLLD          $0x04, Z4, Z8
 	VPTERNLOGD.BCST $0xf8, constants<>+16(SB), Z8, Z7
@@ -61,10 +63,12 @@ scale4:
 	VMOVDQU32       384(DX), Z4
 	VCVTPH2PS       32(SI)(R8*2), Z5
 	VMULPS.BCST     constants<>+8(SB), Z5, Z6
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 scale5:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+12(SB), Z2, Z7
 	VPSLLD          $0x04, Z4, Z8
 	VPTERNLOGD.BCST $0xf8, constants<>+16(SB), Z8, Z7
@@ -84,19 +88,16 @@ scale5:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale5
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
-	LEAQ            8192(SI), CX
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	ADDQ             $0x000001b8, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	ADDQ             $0x00000140, R12
 	VPANDD           448(DX)(R14*2), Z31, Z2
 	VMOVDQU32        2496(DX)(R14*1), Z11
 	VPSLLD           $0x02, Z11, Z10
@@ -230,7 +231,6 @@ TEXT ·tileQ8Q3KAvx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile7:
@@ -253,7 +253,7 @@ block9:
 	VMOVDQU32   320(DX), Z6
 	VCVTPH2PS   (SI)(R8*2), Z7
 	VMULPS.BCST constants<>+8(SB), Z7, Z8
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale10:
@@ -276,7 +276,7 @@ scale10:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale10
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit11:
@@ -423,7 +423,6 @@ TEXT ·tileQ8Q3KAvx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -458,7 +457,7 @@ block14:
 	VMOVDQU32   320(DX), Z18
 	VCVTPH2PS   (SI)(R8*2), Z19
 	VMULPS.BCST constants<>+8(SB), Z19, Z20
-	MOVQ        R12, AX
+	MOVQ        32(DI), AX
 	XORL        R14, R14
 
 scale15:
@@ -481,7 +480,7 @@ scale15:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale15
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit16:

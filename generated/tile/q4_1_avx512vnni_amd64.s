@@ -11,7 +11,6 @@ TEXT ·tileQ8Q4_1Avx512vnni(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -26,32 +25,32 @@ pass2:
 
 block3:
 	LEAQ             (SI)(R8*4), DX
+	LEAQ             9216(SI), R12
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z2
 	VCVTPH2PS        64(SI)(R8*2), Z3
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	PREFETCHT0       448(R12)
+	PREFETCHT0       512(R12)
+	PREFETCHT0       576(R12)
 	VMOVUPS          Z2, (AX)
 	VMOVUPS          Z3, 64(AX)
 	VCVTPH2PS        32(SI)(R8*2), Z2
 	VCVTPH2PS        96(SI)(R8*2), Z3
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z2, 128(AX)
 	VMOVUPS          Z3, 192(AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
-	LEAQ             8192(SI), CX
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	PREFETCHT0       576(CX)
 	VPANDD           128(DX)(R14*4), Z31, Z2
 	VPANDD           256(DX)(R14*4), Z31, Z3
 	VPANDD           384(DX)(R14*4), Z31, Z4
@@ -140,7 +139,6 @@ TEXT ·tileQ8Q4_1Avx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile4:
@@ -160,11 +158,11 @@ block6:
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z4
 	VCVTPH2PS        64(SI)(R8*2), Z5
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z4, (AX)
 	VMOVUPS          Z5, 64(AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VPANDD           128(DX)(R14*4), Z31, Z4
 	VPANDD           256(DX)(R14*4), Z31, Z5
@@ -279,7 +277,6 @@ TEXT ·tileQ8Q4_1Avx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile7:
@@ -311,11 +308,11 @@ block9:
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z16
 	VCVTPH2PS        64(SI)(R8*2), Z17
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z16, (AX)
 	VMOVUPS          Z17, 64(AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVDQU32        128(DX)(R14*4), Z16
 	VPANDD.BCST      constants<>+0(SB), Z16, Z16

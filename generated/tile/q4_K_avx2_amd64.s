@@ -10,7 +10,6 @@ TEXT ·tileQ8Q4KAvx2(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -27,142 +26,146 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      8192(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU   128(DX), Y4
 	VMOVDQU   384(DX), Y5
 	VMOVDQU   256(DX), Y6
 	VCVTPH2PS (SI)(R8*2), Y7
 	VCVTPH2PS 64(SI)(R8*2), Y8
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
-	VPAND     constants<>+0(SB), Y4, Y9
-	VPSLLD    $0x04, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y7, Y9, Y9
-	VMOVUPS   Y9, (AX)
-	VPAND     constants<>+0(SB), Y6, Y9
-	VPSLLD    $0x02, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y8, Y9, Y9
-	VMOVUPS   Y9, 32(AX)
-	VPSRLD    $0x04, Y4, Y4
-	VPSRLD    $0x04, Y5, Y5
-	VPSRLD    $0x04, Y6, Y6
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale4
-	VMOVDQU   160(DX), Y4
-	VMOVDQU   416(DX), Y5
-	VMOVDQU   288(DX), Y6
-	VCVTPH2PS 16(SI)(R8*2), Y7
-	VCVTPH2PS 80(SI)(R8*2), Y8
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPAND      constants<>+0(SB), Y4, Y9
+	VPSLLD     $0x04, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y7, Y9, Y9
+	VMOVUPS    Y9, (AX)
+	VPAND      constants<>+0(SB), Y6, Y9
+	VPSLLD     $0x02, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y8, Y9, Y9
+	VMOVUPS    Y9, 32(AX)
+	VPSRLD     $0x04, Y4, Y4
+	VPSRLD     $0x04, Y5, Y5
+	VPSRLD     $0x04, Y6, Y6
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale4
+	VMOVDQU    160(DX), Y4
+	VMOVDQU    416(DX), Y5
+	VMOVDQU    288(DX), Y6
+	VCVTPH2PS  16(SI)(R8*2), Y7
+	VCVTPH2PS  80(SI)(R8*2), Y8
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale5:
-	VPAND     constants<>+0(SB), Y4, Y9
-	VPSLLD    $0x04, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y7, Y9, Y9
-	VMOVUPS   Y9, 64(AX)
-	VPAND     constants<>+0(SB), Y6, Y9
-	VPSLLD    $0x02, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y8, Y9, Y9
-	VMOVUPS   Y9, 96(AX)
-	VPSRLD    $0x04, Y4, Y4
-	VPSRLD    $0x04, Y5, Y5
-	VPSRLD    $0x04, Y6, Y6
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale5
-	VMOVDQU   192(DX), Y4
-	VMOVDQU   448(DX), Y5
-	VMOVDQU   320(DX), Y6
-	VCVTPH2PS 32(SI)(R8*2), Y7
-	VCVTPH2PS 96(SI)(R8*2), Y8
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPAND      constants<>+0(SB), Y4, Y9
+	VPSLLD     $0x04, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y7, Y9, Y9
+	VMOVUPS    Y9, 64(AX)
+	VPAND      constants<>+0(SB), Y6, Y9
+	VPSLLD     $0x02, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y8, Y9, Y9
+	VMOVUPS    Y9, 96(AX)
+	VPSRLD     $0x04, Y4, Y4
+	VPSRLD     $0x04, Y5, Y5
+	VPSRLD     $0x04, Y6, Y6
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale5
+	VMOVDQU    192(DX), Y4
+	VMOVDQU    448(DX), Y5
+	VMOVDQU    320(DX), Y6
+	VCVTPH2PS  32(SI)(R8*2), Y7
+	VCVTPH2PS  96(SI)(R8*2), Y8
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale6:
-	VPAND     constants<>+0(SB), Y4, Y9
-	VPSLLD    $0x04, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y7, Y9, Y9
-	VMOVUPS   Y9, 128(AX)
-	VPAND     constants<>+0(SB), Y6, Y9
-	VPSLLD    $0x02, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y8, Y9, Y9
-	VMOVUPS   Y9, 160(AX)
-	VPSRLD    $0x04, Y4, Y4
-	VPSRLD    $0x04, Y5, Y5
-	VPSRLD    $0x04, Y6, Y6
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale6
-	VMOVDQU   224(DX), Y4
-	VMOVDQU   480(DX), Y5
-	VMOVDQU   352(DX), Y6
-	VCVTPH2PS 48(SI)(R8*2), Y7
-	VCVTPH2PS 112(SI)(R8*2), Y8
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPAND      constants<>+0(SB), Y4, Y9
+	VPSLLD     $0x04, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y7, Y9, Y9
+	VMOVUPS    Y9, 128(AX)
+	VPAND      constants<>+0(SB), Y6, Y9
+	VPSLLD     $0x02, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y8, Y9, Y9
+	VMOVUPS    Y9, 160(AX)
+	VPSRLD     $0x04, Y4, Y4
+	VPSRLD     $0x04, Y5, Y5
+	VPSRLD     $0x04, Y6, Y6
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale6
+	VMOVDQU    224(DX), Y4
+	VMOVDQU    480(DX), Y5
+	VMOVDQU    352(DX), Y6
+	VCVTPH2PS  48(SI)(R8*2), Y7
+	VCVTPH2PS  112(SI)(R8*2), Y8
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale7:
-	VPAND     constants<>+0(SB), Y4, Y9
-	VPSLLD    $0x04, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y7, Y9, Y9
-	VMOVUPS   Y9, 192(AX)
-	VPAND     constants<>+0(SB), Y6, Y9
-	VPSLLD    $0x02, Y5, Y10
-	VPAND     constants<>+32(SB), Y10, Y10
-	VPOR      Y10, Y9, Y9
-	VCVTDQ2PS Y9, Y9
-	VMULPS    Y8, Y9, Y9
-	VMOVUPS   Y9, 224(AX)
-	VPSRLD    $0x04, Y4, Y4
-	VPSRLD    $0x04, Y5, Y5
-	VPSRLD    $0x04, Y6, Y6
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale7
-	MOVQ      R12, AX
-	XORL      R14, R14
-	LEAQ      8192(SI), CX
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPAND      constants<>+0(SB), Y4, Y9
+	VPSLLD     $0x04, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y7, Y9, Y9
+	VMOVUPS    Y9, 192(AX)
+	VPAND      constants<>+0(SB), Y6, Y9
+	VPSLLD     $0x02, Y5, Y10
+	VPAND      constants<>+32(SB), Y10, Y10
+	VPOR       Y10, Y9, Y9
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y8, Y9, Y9
+	VMOVUPS    Y9, 224(AX)
+	VPSRLD     $0x04, Y4, Y4
+	VPSRLD     $0x04, Y5, Y5
+	VPSRLD     $0x04, Y6, Y6
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale7
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 unit8:
-	PREFETCHT0   (CX)
-	PREFETCHT0   64(CX)
-	PREFETCHT0   128(CX)
-	PREFETCHT0   192(CX)
-	PREFETCHT0   256(CX)
-	PREFETCHT0   320(CX)
-	PREFETCHT0   384(CX)
-	PREFETCHT0   448(CX)
-	PREFETCHT0   512(CX)
-	ADDQ         $0x00000240, CX
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	PREFETCHT0   256(R12)
+	ADDQ         $0x00000140, R12
 	VMOVDQU      512(DX)(R14*4), Y4
 	VPAND        constants<>+64(SB), Y4, Y4
 	VMOVDQU      640(DX)(R14*4), Y5
@@ -409,7 +412,6 @@ TEXT ·tileQ8Q4KAvx2T4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile9:
@@ -432,7 +434,7 @@ block11:
 	VMOVDQU   256(DX), Y6
 	VCVTPH2PS (SI)(R8*2), Y7
 	VCVTPH2PS 64(SI)(R8*2), Y8
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale12:
@@ -457,7 +459,7 @@ scale12:
 	ADDQ      $0x20, R14
 	CMPQ      R14, $0x00000100
 	JLT       scale12
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 unit13:

@@ -11,7 +11,6 @@ TEXT ·tileQ8Q4KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -26,16 +25,19 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      8192(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 128(DX), Z2
 	VMOVDQU32 384(DX), Z3
 	VMOVDQU32 256(DX), Z4
 	VCVTPH2PS (SI)(R8*2), Z5
 	VCVTPH2PS 64(SI)(R8*2), Z6
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+4(SB), Z2, Z7
 	VPSLLD          $0x04, Z3, Z8
 	VPTERNLOGD.BCST $0xf8, constants<>+8(SB), Z8, Z7
@@ -60,10 +62,12 @@ scale4:
 	VMOVDQU32       320(DX), Z4
 	VCVTPH2PS       32(SI)(R8*2), Z5
 	VCVTPH2PS       96(SI)(R8*2), Z6
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 scale5:
+	PREFETCHT0      (R12)
+	ADDQ            $0x00000040, R12
 	VPANDD.BCST     constants<>+4(SB), Z2, Z7
 	VPSLLD          $0x04, Z3, Z8
 	VPTERNLOGD.BCST $0xf8, constants<>+8(SB), Z8, Z7
@@ -83,21 +87,18 @@ scale5:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale5
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
-	LEAQ            8192(SI), CX
 
 unit6:
-	PREFETCHT0        (CX)
-	PREFETCHT0        64(CX)
-	PREFETCHT0        128(CX)
-	PREFETCHT0        192(CX)
-	PREFETCHT0        256(CX)
-	PREFETCHT0        320(CX)
-	PREFETCHT0        384(CX)
-	PREFETCHT0        448(CX)
-	PREFETCHT0        512(CX)
-	ADDQ              $0x00000240, CX
+	PREFETCHT0        (R12)
+	PREFETCHT0        64(R12)
+	PREFETCHT0        128(R12)
+	PREFETCHT0        192(R12)
+	PREFETCHT0        256(R12)
+	PREFETCHT0        320(R12)
+	PREFETCHT0        384(R12)
+	ADDQ              $0x000001c0, R12
 	VPANDD            512(DX)(R14*4), Z31, Z2
 	VPANDD            640(DX)(R14*4), Z31, Z3
 	VPANDD            768(DX)(R14*4), Z31, Z4
@@ -220,7 +221,6 @@ TEXT ·tileQ8Q4KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile7:
@@ -243,7 +243,7 @@ block9:
 	VMOVDQU32 256(DX), Z6
 	VCVTPH2PS (SI)(R8*2), Z7
 	VCVTPH2PS 64(SI)(R8*2), Z8
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale10:
@@ -266,7 +266,7 @@ scale10:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale10
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit11:
@@ -447,7 +447,6 @@ TEXT ·tileQ8Q4KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -482,7 +481,7 @@ block14:
 	VMOVDQU32 256(DX), Z18
 	VCVTPH2PS (SI)(R8*2), Z19
 	VCVTPH2PS 64(SI)(R8*2), Z20
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale15:
@@ -505,7 +504,7 @@ scale15:
 	ADDQ            $0x20, R14
 	CMPQ            R14, $0x00000100
 	JLT             scale15
-	MOVQ            R12, AX
+	MOVQ            32(DI), AX
 	XORL            R14, R14
 
 unit16:

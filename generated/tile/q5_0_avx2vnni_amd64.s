@@ -10,7 +10,6 @@ TEXT ·tileQ8Q5_0Avx2vnni(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -27,37 +26,37 @@ pass2:
 
 block3:
 	LEAQ         (SI)(R8*4), DX
+	LEAQ         9216(SI), R12
 	LEAQ         (SI)(R8*1), CX
 	VCVTPH2PS    (SI)(R8*2), Y4
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	PREFETCHT0   256(R12)
+	PREFETCHT0   320(R12)
+	PREFETCHT0   384(R12)
+	PREFETCHT0   448(R12)
+	PREFETCHT0   512(R12)
+	PREFETCHT0   576(R12)
+	PREFETCHT0   640(R12)
 	VMOVUPS      Y4, (AX)
 	VCVTPH2PS    16(SI)(R8*2), Y4
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
 	VMOVUPS      Y4, 32(AX)
 	VCVTPH2PS    32(SI)(R8*2), Y4
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
 	VMOVUPS      Y4, 64(AX)
 	VCVTPH2PS    48(SI)(R8*2), Y4
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
 	VMOVUPS      Y4, 96(AX)
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
-	LEAQ         8192(SI), CX
-	PREFETCHT0   (CX)
-	PREFETCHT0   64(CX)
-	PREFETCHT0   128(CX)
-	PREFETCHT0   192(CX)
-	PREFETCHT0   256(CX)
-	PREFETCHT0   320(CX)
-	PREFETCHT0   384(CX)
-	PREFETCHT0   448(CX)
-	PREFETCHT0   512(CX)
-	PREFETCHT0   576(CX)
-	PREFETCHT0   640(CX)
 	VMOVDQU      64(DX)(R14*4), Y4
 	VPAND        constants<>+0(SB), Y4, Y4
 	VMOVDQU      576(DX)(R14*1), Y13
@@ -492,7 +491,6 @@ TEXT ·tileQ8Q5_0Avx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile4:
@@ -511,10 +509,10 @@ block6:
 	LEAQ         (SI)(R8*4), DX
 	LEAQ         (SI)(R8*1), CX
 	VCVTPH2PS    (SI)(R8*2), Y4
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
 	VMOVUPS      Y4, (AX)
-	MOVQ         R12, AX
+	MOVQ         32(DI), AX
 	XORL         R14, R14
 	VMOVDQU      64(DX)(R14*4), Y4
 	VPAND        constants<>+0(SB), Y4, Y4

@@ -12,7 +12,6 @@ TEXT ·tileQ8Q6KAvx512(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -27,61 +26,63 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      6080(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z2
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
-	VPMOVSXBD 64(CX)(R14*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z2, Z3, Z3
-	VMOVUPS   Z3, (AX)
-	VPMOVSXBD 96(CX)(R14*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z2, Z3, Z3
-	VMOVUPS   Z3, 64(AX)
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale4
-	VCVTPH2PS 32(SI)(R8*2), Z2
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPMOVSXBD  64(CX)(R14*2), Z3
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     Z2, Z3, Z3
+	VMOVUPS    Z3, (AX)
+	VPMOVSXBD  96(CX)(R14*2), Z3
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     Z2, Z3, Z3
+	VMOVUPS    Z3, 64(AX)
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale4
+	VCVTPH2PS  32(SI)(R8*2), Z2
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale5:
-	VPMOVSXBD 80(CX)(R14*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z2, Z3, Z3
-	VMOVUPS   Z3, 128(AX)
-	VPMOVSXBD 112(CX)(R14*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z2, Z3, Z3
-	VMOVUPS   Z3, 192(AX)
-	ADDQ      $0x0100, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale5
-	MOVQ      R12, AX
-	XORL      R14, R14
-	LEAQ      8192(SI), CX
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VPMOVSXBD  80(CX)(R14*2), Z3
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     Z2, Z3, Z3
+	VMOVUPS    Z3, 128(AX)
+	VPMOVSXBD  112(CX)(R14*2), Z3
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     Z2, Z3, Z3
+	VMOVUPS    Z3, 192(AX)
+	ADDQ       $0x0100, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale5
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	PREFETCHT0       576(CX)
-	PREFETCHT0       640(CX)
-	PREFETCHT0       704(CX)
-	PREFETCHT0       768(CX)
-	PREFETCHT0       832(CX)
-	ADDQ             $0x00000348, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	PREFETCHT0       448(R12)
+	PREFETCHT0       512(R12)
+	PREFETCHT0       576(R12)
+	PREFETCHT0       640(R12)
+	PREFETCHT0       704(R12)
+	ADDQ             $0x00000300, R12
 	VPANDD           576(DX)(R14*4), Z31, Z2
 	VMOVDQU32        4672(DX)(R14*2), Z11
 	VPSLLD           $0x04, Z11, Z10
@@ -251,7 +252,6 @@ TEXT ·tileQ8Q6KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile7:
@@ -270,7 +270,7 @@ block9:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z4
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale10:
@@ -286,7 +286,7 @@ scale10:
 	ADDQ      $0x20, R14
 	CMPQ      R14, $0x00000100
 	JLT       scale10
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 unit11:
@@ -511,7 +511,6 @@ TEXT ·tileQ8Q6KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -542,7 +541,7 @@ block14:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z16
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale15:
@@ -558,7 +557,7 @@ scale15:
 	ADDQ      $0x20, R14
 	CMPQ      R14, $0x00000100
 	JLT       scale15
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 unit16:

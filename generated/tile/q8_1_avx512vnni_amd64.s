@@ -10,7 +10,6 @@ TEXT ·tileQ8Q8_1Avx512vnni(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -25,35 +24,35 @@ pass2:
 
 block3:
 	LEAQ             (SI)(R8*4), DX
+	LEAQ             9216(SI), R12
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z2
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	PREFETCHT0       448(R12)
+	PREFETCHT0       512(R12)
+	PREFETCHT0       576(R12)
+	PREFETCHT0       640(R12)
+	PREFETCHT0       704(R12)
+	PREFETCHT0       768(R12)
+	PREFETCHT0       832(R12)
+	PREFETCHT0       896(R12)
+	PREFETCHT0       960(R12)
+	PREFETCHT0       1024(R12)
 	VMOVUPS          Z2, (AX)
 	VCVTPH2PS        32(SI)(R8*2), Z2
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z2, 64(AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
-	LEAQ             8192(SI), CX
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	PREFETCHT0       576(CX)
-	PREFETCHT0       640(CX)
-	PREFETCHT0       704(CX)
-	PREFETCHT0       768(CX)
-	PREFETCHT0       832(CX)
-	PREFETCHT0       896(CX)
-	PREFETCHT0       960(CX)
-	PREFETCHT0       1024(CX)
 	VMOVDQU32        64(DX)(R14*8), Z2
 	VMOVDQU32        192(DX)(R14*8), Z3
 	VMOVDQU32        320(DX)(R14*8), Z4
@@ -129,7 +128,6 @@ TEXT ·tileQ8Q8_1Avx512vnniT4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile4:
@@ -148,10 +146,10 @@ block6:
 	LEAQ             (SI)(R8*4), DX
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z4
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z4, (AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVDQU32        64(DX)(R14*8), Z4
 	VMOVDQU32        192(DX)(R14*8), Z5
@@ -257,7 +255,6 @@ TEXT ·tileQ8Q8_1Avx512vnniT16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile7:
@@ -288,10 +285,10 @@ block9:
 	LEAQ             (SI)(R8*4), DX
 	LEAQ             (SI)(R8*1), CX
 	VCVTPH2PS        (SI)(R8*2), Z16
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVUPS          Z16, (AX)
-	MOVQ             R12, AX
+	MOVQ             32(DI), AX
 	XORL             R14, R14
 	VMOVDQU32        64(DX)(R14*8), Z16
 	VMOVDQU32        192(DX)(R14*8), Z17

@@ -10,7 +10,6 @@ TEXT ·tileQ8Q8KAvx512(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -25,50 +24,52 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      4480(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 (DX), Z2
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
-	VMOVUPS   Z2, (AX)
-	ADDQ      $0x80, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale4
-	VMOVDQU32 64(DX), Z2
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Z2, (AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale4
+	VMOVDQU32  64(DX), Z2
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale5:
-	VMOVUPS Z2, 64(AX)
-	ADDQ    $0x80, AX
-	ADDQ    $0x20, R14
-	CMPQ    R14, $0x00000100
-	JLT     scale5
-	MOVQ    R12, AX
-	XORL    R14, R14
-	LEAQ    8192(SI), CX
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Z2, 64(AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale5
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	PREFETCHT0       320(CX)
-	PREFETCHT0       384(CX)
-	PREFETCHT0       448(CX)
-	PREFETCHT0       512(CX)
-	PREFETCHT0       576(CX)
-	PREFETCHT0       640(CX)
-	PREFETCHT0       704(CX)
-	PREFETCHT0       768(CX)
-	PREFETCHT0       832(CX)
-	PREFETCHT0       896(CX)
-	PREFETCHT0       960(CX)
-	PREFETCHT0       1024(CX)
-	ADDQ             $0x00000410, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	PREFETCHT0       192(R12)
+	PREFETCHT0       256(R12)
+	PREFETCHT0       320(R12)
+	PREFETCHT0       384(R12)
+	PREFETCHT0       448(R12)
+	PREFETCHT0       512(R12)
+	PREFETCHT0       576(R12)
+	PREFETCHT0       640(R12)
+	PREFETCHT0       704(R12)
+	PREFETCHT0       768(R12)
+	PREFETCHT0       832(R12)
+	PREFETCHT0       896(R12)
+	ADDQ             $0x000003c0, R12
 	VMOVDQU32        128(DX)(R14*8), Z2
 	VMOVDQU32        256(DX)(R14*8), Z3
 	VMOVDQU32        384(DX)(R14*8), Z4
@@ -264,7 +265,6 @@ TEXT ·tileQ8Q8KAvx512T4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile7:
@@ -283,7 +283,7 @@ block9:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 (DX), Z4
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale10:
@@ -292,7 +292,7 @@ scale10:
 	ADDQ    $0x20, R14
 	CMPQ    R14, $0x00000100
 	JLT     scale10
-	MOVQ    R12, AX
+	MOVQ    32(DI), AX
 	XORL    R14, R14
 
 unit11:
@@ -636,7 +636,6 @@ TEXT ·tileQ8Q8KAvx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -667,7 +666,7 @@ block14:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VMOVDQU32 (DX), Z16
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale15:
@@ -676,7 +675,7 @@ scale15:
 	ADDQ    $0x20, R14
 	CMPQ    R14, $0x00000100
 	JLT     scale15
-	MOVQ    R12, AX
+	MOVQ    32(DI), AX
 	XORL    R14, R14
 
 unit16:

@@ -10,7 +10,6 @@ TEXT ·tileQ8TQ2_0Avx2vnni(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile1:
@@ -27,58 +26,62 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      9216(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Y4
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
-	VMOVUPS   Y4, (AX)
-	ADDQ      $0x80, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale4
-	VCVTPH2PS 16(SI)(R8*2), Y4
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Y4, (AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale4
+	VCVTPH2PS  16(SI)(R8*2), Y4
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale5:
-	VMOVUPS   Y4, 32(AX)
-	ADDQ      $0x80, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale5
-	VCVTPH2PS 32(SI)(R8*2), Y4
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Y4, 32(AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale5
+	VCVTPH2PS  32(SI)(R8*2), Y4
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale6:
-	VMOVUPS   Y4, 64(AX)
-	ADDQ      $0x80, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale6
-	VCVTPH2PS 48(SI)(R8*2), Y4
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Y4, 64(AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale6
+	VCVTPH2PS  48(SI)(R8*2), Y4
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale7:
-	VMOVUPS Y4, 96(AX)
-	ADDQ    $0x80, AX
-	ADDQ    $0x20, R14
-	CMPQ    R14, $0x00000100
-	JLT     scale7
-	MOVQ    R12, AX
-	XORL    R14, R14
-	LEAQ    8192(SI), CX
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Y4, 96(AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale7
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 unit8:
-	PREFETCHT0   (CX)
-	PREFETCHT0   64(CX)
-	PREFETCHT0   128(CX)
-	PREFETCHT0   192(CX)
-	PREFETCHT0   256(CX)
-	ADDQ         $0x00000108, CX
+	PREFETCHT0   (R12)
+	ADDQ         $0x00000040, R12
 	VMOVDQU      64(DX)(R14*2), Y4
 	VPAND        constants<>+0(SB), Y4, Y4
 	VMOVDQU      192(DX)(R14*2), Y5
@@ -425,7 +428,6 @@ TEXT ·tileQ8TQ2_0Avx2vnniT4(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile9:
@@ -444,7 +446,7 @@ block11:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Y4
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale12:
@@ -453,7 +455,7 @@ scale12:
 	ADDQ    $0x20, R14
 	CMPQ    R14, $0x00000100
 	JLT     scale12
-	MOVQ    R12, AX
+	MOVQ    32(DI), AX
 	XORL    R14, R14
 
 unit13:

@@ -11,7 +11,6 @@ TEXT ·tileQ8TQ2_0Avx512(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile1:
@@ -26,38 +25,40 @@ pass2:
 
 block3:
 	LEAQ      (SI)(R8*4), DX
+	LEAQ      9216(SI), R12
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z2
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale4:
-	VMOVUPS   Z2, (AX)
-	ADDQ      $0x80, AX
-	ADDQ      $0x20, R14
-	CMPQ      R14, $0x00000100
-	JLT       scale4
-	VCVTPH2PS 32(SI)(R8*2), Z2
-	MOVQ      R12, AX
-	XORL      R14, R14
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Z2, (AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale4
+	VCVTPH2PS  32(SI)(R8*2), Z2
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 scale5:
-	VMOVUPS Z2, 64(AX)
-	ADDQ    $0x80, AX
-	ADDQ    $0x20, R14
-	CMPQ    R14, $0x00000100
-	JLT     scale5
-	MOVQ    R12, AX
-	XORL    R14, R14
-	LEAQ    8192(SI), CX
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    Z2, 64(AX)
+	ADDQ       $0x80, AX
+	ADDQ       $0x20, R14
+	CMPQ       R14, $0x00000100
+	JLT        scale5
+	MOVQ       32(DI), AX
+	XORL       R14, R14
 
 unit6:
-	PREFETCHT0       (CX)
-	PREFETCHT0       64(CX)
-	PREFETCHT0       128(CX)
-	PREFETCHT0       192(CX)
-	PREFETCHT0       256(CX)
-	ADDQ             $0x00000108, CX
+	PREFETCHT0       (R12)
+	PREFETCHT0       64(R12)
+	PREFETCHT0       128(R12)
+	ADDQ             $0x000000c0, R12
 	VPANDD           64(DX)(R14*2), Z31, Z2
 	VPANDD           192(DX)(R14*2), Z31, Z3
 	VPSRLD           $0x02, 64(DX)(R14*2), Z4
@@ -184,7 +185,6 @@ TEXT ·tileQ8TQ2_0Avx512T4(SB), NOSPLIT, $0-8
 	MOVQ         (DI), BX
 	MOVQ         24(DI), R10
 	MOVQ         16(DI), R11
-	MOVQ         32(DI), R12
 	XORL         R15, R15
 
 tile7:
@@ -203,7 +203,7 @@ block9:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z4
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale10:
@@ -212,7 +212,7 @@ scale10:
 	ADDQ    $0x20, R14
 	CMPQ    R14, $0x00000100
 	JLT     scale10
-	MOVQ    R12, AX
+	MOVQ    32(DI), AX
 	XORL    R14, R14
 
 unit11:
@@ -398,7 +398,6 @@ TEXT ·tileQ8TQ2_0Avx512T16(SB), NOSPLIT, $0-8
 	MOVQ (DI), BX
 	MOVQ 24(DI), R10
 	MOVQ 16(DI), R11
-	MOVQ 32(DI), R12
 	XORL R15, R15
 
 tile12:
@@ -429,7 +428,7 @@ block14:
 	LEAQ      (SI)(R8*4), DX
 	LEAQ      (SI)(R8*1), CX
 	VCVTPH2PS (SI)(R8*2), Z16
-	MOVQ      R12, AX
+	MOVQ      32(DI), AX
 	XORL      R14, R14
 
 scale15:
@@ -438,7 +437,7 @@ scale15:
 	ADDQ    $0x20, R14
 	CMPQ    R14, $0x00000100
 	JLT     scale15
-	MOVQ    R12, AX
+	MOVQ    32(DI), AX
 	XORL    R14, R14
 
 unit16:

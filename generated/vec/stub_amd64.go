@@ -298,3 +298,8 @@ func outerF16x8AVX512(y *float32, yStride int, a *float32, aStride int, b *byte,
 //
 //go:noescape
 func Pause(n int)
+
+// Fetch asks for cache lines of 64 bytes, to be in the second cache when they are read.
+//
+//go:noescape
+func Fetch(p *byte, lines int)

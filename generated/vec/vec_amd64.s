@@ -5613,3 +5613,16 @@ loop117:
 	DECQ AX
 	JNZ  loop117
 	RET
+
+// func Fetch(p *byte, lines int)
+// Requires: MMX+
+TEXT ·Fetch(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+loop118:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        loop118
+	RET

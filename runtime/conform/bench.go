@@ -118,7 +118,10 @@ func (b *bench) launch(v *kernel.Variant, j *job) (out []byte, ok bool) {
 		}
 		l.Args = append(l.Args, gpu.PointerArg(m.at))
 	}
-	geometry := conform.Kernels[v.Symbol]
+	geometry := b.subject.Geometry
+	if v != b.subject.Variant {
+		geometry = conform.Kernels[v.Symbol]
+	}
 	rows, units, tokens := geometry.Cells(&j.query)
 	witness, counts := b.driver.(gpu.Witness)
 	if counts {

@@ -113,6 +113,14 @@ func judge(e *kernel.Entry, subjects []*Subject, o Options) (total Report, err e
 	return total, nil
 }
 
+// Judge runs the suite, without the sizes that take long, of a variant that is in no gate: of what would be an entry with it alone, whose
+// kernel is loaded.
+func Judge(d gpu.Driver, e *kernel.Entry, g kernel.Geometry) (Report, error) {
+	s := subject(e, 0)
+	s.Geometry = g
+	return s.Judge(d)
+}
+
 // Failure is one thing that a kernel did wrong.
 type Failure struct {
 	Kernel, Job string
@@ -168,18 +176,25 @@ func Subjects(e *kernel.Entry, o Options) (all []*Subject) {
 		if o.Match != nil && !o.Match(v) {
 			continue
 		}
-		s := &Subject{Entry: e, Variant: v, Geometry: conform.Kernels[v.Symbol], step: &e.Steps[i], patience: maxFailures, grain: map[string]int64{}}
-		s.Info, _ = format.ByName(e.Format)
-		for _, b := range v.Bounds {
-			if b.Kind == kernel.Multiple {
-				s.grain[b.Dim] = lcm(s.grainOf(b.Dim), b.Value)
-			}
-		}
+		s := subject(e, i)
 		s.cheap = !o.Brief && e == cheapest(e.Family)
 		all = append(all, s)
 	}
 	slices.Reverse(all) // the reference first
 	return all
+}
+
+// subject is the variant of step i of a gate.
+func subject(e *kernel.Entry, i int) *Subject {
+	v := e.Steps[i].Variant
+	s := &Subject{Entry: e, Variant: v, Geometry: conform.Kernels[v.Symbol], step: &e.Steps[i], patience: maxFailures, grain: map[string]int64{}}
+	s.Info, _ = format.ByName(e.Format)
+	for _, b := range v.Bounds {
+		if b.Kind == kernel.Multiple {
+			s.grain[b.Dim] = lcm(s.grainOf(b.Dim), b.Value)
+		}
+	}
+	return s
 }
 
 // cheapest is the gate of a family whose format has the smallest blocks.
@@ -275,6 +290,8 @@ func setDim(q *kernel.Query, dim string, n int64) {
 		q.Group = n
 	case "shares":
 		q.Shares = n
+	case "kept":
+		q.Kept = n
 	default:
 		panic("BUG: no dim " + dim)
 	}
@@ -289,7 +306,6 @@ func with(q kernel.Query, dim string, n int64) kernel.Query {
 // operations make the suite of a variant, by the operation of its gate.
 var operations = map[string]func(*Subject) iter.Seq[*job]{
 	"add":            addJobs,
-	"argmax":         argmaxJobs,
 	"attend":         attendJobs,
 	"attend-combine": combineJobs,
 	"attend-prefill": prefillJobs,
@@ -306,6 +322,8 @@ var operations = map[string]func(*Subject) iter.Seq[*job]{
 	"round":          roundJobs,
 	"select":         selectJobs,
 	"silu-mul":       siluJobs,
+	"top-k":          topJobs,
+	"top-k-merge":    mergeJobs,
 }
 
 // edges lists sizes of a dim at, below and above what its axes turn on: a unit, a period and two, the ceiling. All are admitted, and none is

@@ -28,6 +28,9 @@ func TestKernels(t *testing.T) {
 	Run(t, Options{Open: open(t), Brief: testing.Short()})
 }
 
+// Kernels that are damaged in one line, as make check-gpu damages them on a GPU.
+func TestDamagedKernels(t *testing.T) { RunDamaged(t, open(t)) }
+
 // Every kernel of every gate has a case in the generated table and its operation a reference, and the table has nothing else: a new row or
 // format cannot escape the suite.
 func TestEveryKernelHasACase(t *testing.T) {

@@ -52,7 +52,9 @@ func (b *bench) gate() {
 		}
 		b.report.Refusals++
 		reason := ""
-		kernel.Choose(&out, func(_ *kernel.Variant, why string) { reason = why }, []kernel.Step{*s.step})
+		alone := *s.Variant
+		alone.Base = "" // by itself, wherever it runs in its gate
+		kernel.Choose(&out, func(_ *kernel.Variant, why string) { reason = why }, []kernel.Step{{Variant: &alone, Refuse: s.step.Refuse}})
 		if !strings.Contains(reason, bound.Chain) {
 			b.fail("gate", bound.String(), "the reason of the refusal, %q, does not give the derivation", reason)
 		}

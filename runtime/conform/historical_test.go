@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/device/gpu"
 	"github.com/minfer/minfer/runtime/kernel"
 )
@@ -14,15 +13,11 @@ import (
 // subjectOf is a variant by its full name.
 func subjectOf(t testing.TB, name string) *Subject {
 	t.Helper()
-	for _, e := range gate.All {
-		for _, s := range Subjects(e, Options{Brief: true}) {
-			if s.Variant.String() == name {
-				return s
-			}
-		}
+	s, err := subjectNamed(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no variant is called %s", name)
-	return nil
+	return s
 }
 
 // benchOf is a bench with the kernels of a variant's gate loaded.

@@ -150,6 +150,16 @@ type Session interface {
 	Close() error
 }
 
+// Topper is a Session that can find the largest logits where they are computed, which saves the copy of all others.
+type Topper interface {
+	Session
+	// Tops reports whether it can find the k largest.
+	Tops(k int) bool
+	// ForwardTop is Forward of LogitsLast that gives the k largest logits alone, the largest first and of equal ones the lowest id, with
+	// their ids. Zeros come without a sign.
+	ForwardTop(ctx context.Context, tokens []int32, k int) (ids []int32, logits []float32, err error)
+}
+
 // ContextError refuses tokens that the context has no room for.
 type ContextError struct {
 	Tokens  int // tokens that were to be appended

@@ -66,6 +66,11 @@ type Result struct {
 	// the consumer did between pieces is in neither.
 	PromptTime, GenerateTime time.Duration
 
+	// Top is how many of the largest logits the device gave for each token; 0: all logits were copied from it, or it is this machine. WhyAll
+	// says why all were, on a device that finds the largest.
+	Top    int
+	WhyAll string
+
 	steps int // computed after the prompt
 }
 
@@ -177,9 +182,15 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 	decoder := m.tokenizer.NewDecoder(token.DecodeOptions{ShowSpecial: g.request.ShowSpecial, Continuation: true})
 	stop := stopper{stops: g.request.Stop}
 	next, spent := g.prompt[len(c.tokens):], &r.PromptTime
+	if t, ok := c.session.(device.Topper); ok {
+		r.Top, r.WhyAll = g.sampler.Top()
+		if r.Top > 0 && !t.Tops(r.Top) {
+			r.Top, r.WhyAll = 0, fmt.Sprintf("the device does not find the %d largest", r.Top)
+		}
+	}
 	for {
 		start := time.Now()
-		logits, err := c.session.Forward(g.ctx, next, device.LogitsLast)
+		choose, err := g.forward(c.session, next)
 		*spent += time.Since(start)
 		if err != nil {
 			return err
@@ -189,7 +200,7 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 		}
 		c.tokens = append(c.tokens, next...)
 		start, spent = time.Now(), &r.GenerateTime
-		id, err := g.sampler.Sample(logits[0])
+		id, err := choose()
 		if err != nil {
 			return err
 		}
@@ -226,6 +237,16 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 		}
 		return nil
 	}
+}
+
+// forward computes tokens and gives what draws the next one from their logits: from the largest alone, where the device finds them and they decide.
+func (g *Generation) forward(s device.Session, tokens []int32) (choose func() (int32, error), err error) {
+	if g.result.Top > 0 {
+		ids, logits, err := s.(device.Topper).ForwardTop(g.ctx, tokens, g.result.Top)
+		return func() (int32, error) { return g.sampler.SampleTop(ids, logits, g.model.graph.Vocab) }, err
+	}
+	rows, err := s.Forward(g.ctx, tokens, device.LogitsLast)
+	return func() (int32, error) { return g.sampler.Sample(rows[0]) }, err
 }
 
 // Greedy feeds a prompt and then n-1 times the token of the largest logit, the lowest id among equals, past end tokens

@@ -16,6 +16,7 @@ type Query struct {
 	Context int64 // positions attended to
 	Group   int64 // query heads that share a key/value head
 	Shares  int64 // shares of a split axis, chosen by the caller
+	Kept    int64 // of the numbers of a row: how many are asked for
 
 	Weights     Layout
 	Arch        int      // compute capability * 10
@@ -106,6 +107,8 @@ func (q *Query) Dim(name string) int64 {
 		return q.Group
 	case "shares":
 		return q.Shares
+	case "kept":
+		return q.Kept
 	}
 	panic("BUG: no dim " + name)
 }
@@ -160,6 +163,8 @@ type Variant struct {
 	Bounds             []Bound // in the order that the module exports them
 	Switch             string
 	SameBits           []string
+	First              []First // shapes that it was measured to be the fastest for
+	Base               string  // "", or the variant that it is with other values of free parameters: then it runs where it comes first alone
 	Grid               func(*Query) [3]uint32
 	Shared             func(*Query) uint32 // dynamic bytes
 }
@@ -185,6 +190,35 @@ type Step struct {
 	Prefer func(*Query) bool
 }
 
+// First is a shape for which measurements put a variant before all others. Like every preference it admits nothing.
+type First struct {
+	When func(*Query) bool
+	Why  string // what measured it
+}
+
+// Measured is what puts the variant before all others for a query, or nil.
+func (v *Variant) Measured(q *Query) *First {
+	for i := range v.First {
+		if v.First[i].When(q) {
+			return &v.First[i]
+		}
+	}
+	return nil
+}
+
+// rank is when Choose tries a step: 0 where it was measured to be the fastest, 1 where it is preferred, 2 where it is not; -1 never.
+func (s *Step) rank(q *Query) int {
+	switch {
+	case s.Variant.Measured(q) != nil:
+		return 0
+	case s.Variant.Base != "":
+		return -1
+	case s.Prefer == nil || s.Prefer(q):
+		return 1
+	}
+	return 2
+}
+
 // Crossover is a measured preference of one numeric class over another.
 type Crossover struct {
 	Class string // that comes second
@@ -192,13 +226,13 @@ type Crossover struct {
 	Why   string // what measured it
 }
 
-// Choose is the one way through a gate: the first step that is preferred and admitted, else the first that is
-// admitted. It returns nil when no step may run the query. note may be nil.
+// Choose is the one way through a gate: of the steps that admit the query the first that was measured to be the fastest for it, else the
+// first that is preferred, else the first. It returns nil when no step may run the query. note may be nil.
 func Choose(q *Query, note Note, steps []Step) *Variant {
-	for _, all := range [...]bool{false, true} {
+	for rank := range 3 {
 		for i := range steps {
 			s := &steps[i]
-			if preferred := s.Prefer == nil || s.Prefer(q); preferred == all {
+			if s.rank(q) != rank {
 				continue
 			}
 			reason := ""

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,34 @@ func TestChain(t *testing.T) {
 		if many := strings.Join(families(t, small(t, name, hopper, Options{}), 8), " "); strings.Contains(many, "project") {
 			t.Errorf("%s: 8 tokens: %s", name, many)
 		}
+	}
+}
+
+// Values in another format than queries and keys, as q4_K_M has them in half of the layers, are a launch of their own; the two stay together.
+func TestChainOfTwoFormats(t *testing.T) {
+	g := *graph(t, "llama")
+	g.Ops = slices.Clone(g.Ops)
+	for i, x := range g.Ops {
+		if m, ok := x.(op.MatMul); ok && strings.Contains(m.Weight.Name, "attn_v") {
+			w := *m.Weight
+			w.Type, m.Weight = format.Q6K, &w
+			g.Ops[i] = m
+		}
+	}
+	p, err := New(&g, hopper, Options{Precision: device.Q8, KVType: format.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	launches, err := p.Step(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, l := range launches[1:4] {
+		have = append(have, fmt.Sprintf("%s/%s %d", l.Variant.Family, l.Variant.Format, 1+len(l.Also)))
+	}
+	if want := []string{"project-ring-q8/q4_K 2", "project-ring-q8/q6_K 1", "attend-step/f16 1"}; !slices.Equal(have, want) {
+		t.Errorf("%q, want %q", have, want)
 	}
 }
 

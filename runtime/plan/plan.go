@@ -48,6 +48,7 @@ const (
 	Cosines                  // the same
 	Partial                  // partial results of split attention
 	Arrivals                 // counters of blocks, zero between launches: one for each key/value head
+	Best                     // keys of the best logits; launches write 0 and 1 in turn
 )
 
 // Arg is one argument of a launch: a pointer, or a number of its kernel's type.
@@ -359,28 +360,40 @@ func (p *Plan) WeightBytes() int64 {
 	return n
 }
 
-// Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, and of the few tokens between.
+// Variants lists the kernels of the plan, each once: those of a decode step, of a prompt's chunk, of the few tokens between, and those that
+// find the largest logits.
 func (p *Plan) Variants() ([]*kernel.Variant, error) {
 	var all []*kernel.Variant
-	for _, tokens := range []int{1, 2, prefillTokens, tileTokens} {
-		launches, err := p.Step(tokens, 1)
-		if err != nil {
-			return nil, err
-		}
+	add := func(launches []Launch) {
 		for _, l := range launches {
 			if !slices.Contains(all, l.Variant) {
 				all = append(all, l.Variant)
 			}
 		}
 	}
+	for _, tokens := range []int{1, 2, prefillTokens, tileTokens} {
+		launches, err := p.Step(tokens, 1)
+		if err != nil {
+			return nil, err
+		}
+		add(launches)
+	}
+	launches, _, err := p.Top(1)
+	if err != nil {
+		return nil, err
+	}
+	add(launches)
 	return all, nil
 }
 
 // Why says how the launch came to its kernel.
 func (l *Launch) Why() string {
 	s := "first choice"
+	if first := l.Variant.Measured(&l.Query); first != nil {
+		s = "the fastest here: " + first.Why
+	}
 	for i, k := range l.Skipped {
-		if i == 0 {
+		if i == 0 && s == "first choice" {
 			s = ""
 		} else {
 			s += "; "

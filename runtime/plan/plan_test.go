@@ -208,3 +208,27 @@ func TestManyTokens(t *testing.T) {
 		}
 	}
 }
+
+// The largest logit alone is reduced, several are sorted, and one run is left in the end.
+func TestTop(t *testing.T) {
+	p := tall(t, hopper)
+	p.Graph.Vocab = 152064
+	for k, want := range map[int]string{1: "argmax/block, top-k-merge/block", 40: "top-k/block, top-k-merge/block, top-k-merge/block"} {
+		launches, bytes, err := p.Top(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, l := range launches {
+			names = append(names, l.Variant.String())
+		}
+		if got := strings.Join(names, ", "); got != want || launches[len(launches)-1].Grid[0] != 1 || bytes < int64(KeyBytes*k)*75 {
+			t.Errorf("the best %d: %s, %d bytes, want %s", k, got, bytes, want)
+		}
+	}
+	for _, k := range []int{0, -1, 1025, 152065} {
+		if _, _, err := p.Top(k); err == nil {
+			t.Errorf("the best %d are found", k)
+		}
+	}
+}

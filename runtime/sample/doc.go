@@ -29,7 +29,8 @@
 //
 // # Cost
 //
-// One pass over the logits checks them and keeps the k best in a heap. Nothing sorts the whole vocabulary: where top_k
-// is off, top_p first drops what cannot be in its set and takes the rest from a heap. No stage allocates once the
-// buffers have grown to the vocabulary.
+// One pass over the logits checks them and keeps the k best in a heap, which are then ranked. Nothing sorts the whole vocabulary:
+// where top_k is off, top_p first drops what cannot be in its set and takes the rest from a heap. No stage allocates once the
+// buffers have grown to the vocabulary. Where a few of the largest logits decide, the sampler says how many ([Sampler.Top]),
+// and a device that finds them need not give all others away.
 package sample

@@ -74,8 +74,8 @@ func (s *Sampler) penalize() {
 		return
 	}
 	s.window.visit(func(id, count int32) {
-		if int(id) < len(s.logits) {
-			s.logits[id] = finite32(s.params.penalized(float64(s.logits[id]), count))
+		if i, ok := s.at(id); ok {
+			s.logits[i] = finite32(s.params.penalized(float64(s.logits[i]), count))
 		}
 	})
 }

@@ -31,7 +31,10 @@ type Sampler struct {
 
 	window history
 
-	logits     []float32   // the caller's, with bias and penalties; [vocabulary]
+	vocab      int         // tokens of the vocabulary
+	logits     []float32   // the caller's, with bias and penalties: of every token, or of those in ids
+	ids        []int32     // rising
+	sparse     bool        // logits are of ids
 	candidates []Candidate // what the stages have left
 	buffer     []Candidate // the memory behind candidates
 	ranked     bool        // candidates are in the order of better
@@ -83,13 +86,94 @@ func (s *Sampler) penalizes() bool {
 // token. Logits with NaN or positive infinity are [ErrNotFinite], with the first such id; logits with nothing but
 // negative infinity are [ErrNoCandidate].
 func (s *Sampler) Sample(logits []float32) (int32, error) {
+	s.vocab, s.sparse = len(logits), false
+	s.logits = append(s.logits[:0], logits...)
+	return s.sample()
+}
+
+// Top is how many of the largest logits decide what Sample draws, for any logits: [Sampler.SampleTop] then needs those alone. Where all
+// of them count, k is 0, and why says what makes them count.
+//
+// Bias, penalties and forbidden ids that only lower logits make room in the set for as many others as they can lower.
+func (s *Sampler) Top() (k int, why string) {
 	p := &s.params
-	for id, l := range logits {
-		if !(l <= math.MaxFloat32) { // NaN and +Inf
-			return 0, fmt.Errorf("%w: token %d has %g", ErrNotFinite, id, l)
+	lowers := len(p.Forbidden) + len(p.LogitBias)
+	for _, b := range p.LogitBias {
+		if b.Value > 0 {
+			return 0, fmt.Sprintf("--logit-bias raises token %d", b.ID)
 		}
 	}
-	s.logits = append(s.logits[:0], logits...)
+	penalties, before := p.Temp == 0, ""
+	if p.Temp == 0 {
+		k = 1
+	}
+	for _, stage := range s.order {
+		switch {
+		case k > 0:
+		case stage == Penalties:
+			penalties = true
+		case stage == TopK:
+			k = min(max(0, p.TopK), math.MaxInt32)
+		case before == "" && s.filterOf(stage) != nil:
+			before = stage
+		}
+	}
+	switch {
+	case k == 0:
+		return 0, "top_k is off"
+	case before != "":
+		return 0, before + " comes before top_k"
+	case !penalties || !s.penalizes():
+	case p.RepeatPenalty < 1 || p.FrequencyPenalty < 0 || p.PresencePenalty < 0:
+		return 0, "penalties raise logits"
+	case p.RepeatLastN < 0:
+		return 0, "penalties count all tokens (--repeat-last-n -1)"
+	default:
+		lowers += p.RepeatLastN
+	}
+	return k + lowers, ""
+}
+
+// SampleTop is Sample of a vocabulary's logits of which the largest are given, at least [Sampler.Top] of them (or all), those of equal ones
+// with the lowest ids: the same token, from the same candidates. They come in any order.
+func (s *Sampler) SampleTop(ids []int32, logits []float32, vocab int) (int32, error) {
+	s.vocab, s.sparse = vocab, true
+	s.buffer = s.buffer[:0]
+	for i, id := range ids {
+		s.buffer = append(s.buffer, Candidate{Logit: float64(logits[i]), ID: id})
+	}
+	slices.SortFunc(s.buffer, func(a, b Candidate) int { return int(a.ID) - int(b.ID) })
+	s.ids, s.logits = s.ids[:0], s.logits[:0]
+	for _, c := range s.buffer {
+		s.ids, s.logits = append(s.ids, c.ID), append(s.logits, float32(c.Logit))
+	}
+	return s.sample()
+}
+
+// id is the token that logit i is of.
+func (s *Sampler) id(i int) int32 {
+	if s.sparse {
+		return s.ids[i]
+	}
+	return int32(i)
+}
+
+// at is the index of a token's logit, where it is among those given.
+func (s *Sampler) at(id int32) (i int, ok bool) {
+	if s.sparse {
+		return slices.BinarySearch(s.ids, id)
+	}
+	return int(id), int(id) < len(s.logits)
+}
+
+// sample draws from s.logits.
+func (s *Sampler) sample() (int32, error) {
+	p := &s.params
+	for i, l := range s.logits {
+		if !(l <= math.MaxFloat32) { // NaN and +Inf
+			return 0, fmt.Errorf("%w: token %d has %g", ErrNotFinite, s.id(i), l)
+		}
+	}
 	if err := s.mask(); err != nil {
 		return 0, err
 	}
@@ -115,19 +199,23 @@ func (s *Sampler) Candidates() []Candidate { return s.candidates }
 // mask applies forbidden ids and logit bias to s.logits.
 func (s *Sampler) mask() error {
 	outside := func(flag string, id int32) error {
-		return &ParamError{Flag: flag, Value: fmt.Sprint(id), Allowed: fmt.Sprintf("a token id below the vocabulary's %d", len(s.logits))}
+		return &ParamError{Flag: flag, Value: fmt.Sprint(id), Allowed: fmt.Sprintf("a token id below the vocabulary's %d", s.vocab)}
 	}
 	for _, id := range s.params.Forbidden {
-		if id < 0 || int(id) >= len(s.logits) {
+		if id < 0 || int(id) >= s.vocab {
 			return outside("--ignore-eos", id)
 		}
-		s.logits[id] = float32(math.Inf(-1))
+		if i, ok := s.at(id); ok {
+			s.logits[i] = float32(math.Inf(-1))
+		}
 	}
 	for _, b := range s.params.LogitBias {
-		if int(b.ID) >= len(s.logits) {
+		if int(b.ID) >= s.vocab {
 			return outside("--logit-bias", b.ID)
 		}
-		s.logits[b.ID] = finite32(float64(s.logits[b.ID]) + b.Value)
+		if i, ok := s.at(b.ID); ok {
+			s.logits[i] = finite32(float64(s.logits[i]) + b.Value)
+		}
 	}
 	return nil
 }
@@ -150,9 +238,9 @@ func (s *Sampler) greedy() (int32, error) {
 	}
 	best := int32(-1)
 	top := float32(math.Inf(-1))
-	for id, l := range s.logits {
+	for i, l := range s.logits {
 		if l > top {
-			best, top = int32(id), l
+			best, top = s.id(i), l
 		}
 	}
 	if best < 0 {
@@ -174,8 +262,6 @@ func (s *Sampler) run(stage string) error {
 			s.penalizeCandidates()
 		}
 		return nil
-	case Dry:
-		return nil
 	case TopK:
 		if p.TopK <= 0 {
 			return nil
@@ -190,42 +276,49 @@ func (s *Sampler) run(stage string) error {
 		return nil
 	}
 
-	var apply func()
-	switch stage {
-	case TopNSigma:
-		if p.TopNSigma > 0 {
-			apply = s.topNSigma
-		}
-	case TypicalP:
-		if p.Typical < 1 {
-			apply = s.typical
-		}
-	case TopP:
-		if p.TopP < 1 {
-			apply = s.topP
-		}
-	case MinP:
-		if p.MinP > 0 {
-			apply = s.minP
-		}
-	case XTC:
-		if p.XTCProbability > 0 && p.XTCThreshold <= 0.5 {
-			apply = s.xtc
-		}
-	case Temperature:
-		if p.Temp != 1 {
-			apply = s.heat
-		}
-	default:
-		panic("BUG: stage " + stage + " passed Validate")
-	}
+	apply := s.filterOf(stage)
 	if apply == nil {
 		return nil
 	}
 	if err := s.materialize(); err != nil {
 		return err
 	}
-	apply()
+	apply(s)
+	return nil
+}
+
+// filterOf is what a stage does to candidates; nil where its setting is off.
+func (s *Sampler) filterOf(stage string) func(*Sampler) {
+	p := &s.params
+	switch stage {
+	case Dry:
+	case TopNSigma:
+		if p.TopNSigma > 0 {
+			return (*Sampler).topNSigma
+		}
+	case TypicalP:
+		if p.Typical < 1 {
+			return (*Sampler).typical
+		}
+	case TopP:
+		if p.TopP < 1 {
+			return (*Sampler).topP
+		}
+	case MinP:
+		if p.MinP > 0 {
+			return (*Sampler).minP
+		}
+	case XTC:
+		if p.XTCProbability > 0 && p.XTCThreshold <= 0.5 {
+			return (*Sampler).xtc
+		}
+	case Temperature:
+		if p.Temp != 1 {
+			return (*Sampler).heat
+		}
+	default:
+		panic("BUG: stage " + stage + " passed Validate")
+	}
 	return nil
 }
 

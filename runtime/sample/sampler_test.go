@@ -670,6 +670,137 @@ func TestAnySettings(t *testing.T) {
 	})
 }
 
+// best are the k largest logits, of equal ones those of the lowest ids, shuffled.
+func best(logits []float32, k int, seed uint64) (ids []int32, values []float32) {
+	all := make([]int32, len(logits))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	slices.SortStableFunc(all, func(a, b int32) int {
+		switch {
+		case logits[a] > logits[b]:
+			return -1
+		case logits[a] < logits[b]:
+			return 1
+		}
+		return 0
+	})
+	ids = all[:min(k, len(all))]
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	for _, id := range ids {
+		values = append(values, logits[id])
+	}
+	return ids, values
+}
+
+// TestTop: as many of the largest logits as a sampler says decide all that it draws: the same tokens from the same candidates, to the bit.
+func TestTop(t *testing.T) {
+	sparse := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, logits := genParams(t), genLogits(t)
+		if rapid.Bool().Draw(t, "lowering") {
+			p.RepeatPenalty, p.FrequencyPenalty, p.PresencePenalty = 1+p.RepeatPenalty, math.Abs(p.FrequencyPenalty), math.Abs(p.PresencePenalty)
+			p.RepeatLastN, p.TopK = max(0, p.RepeatLastN), rapid.IntRange(1, 9).Draw(t, "small top_k")
+			p.Samplers = []string{Penalties, TopK, rapid.SampledFrom([]string{TypicalP, TopP, MinP, TopNSigma}).Draw(t, "then"), Temperature, XTC}
+			p.XTCProbability = rapid.Float64Range(0, 1).Draw(t, "xtc")
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "biases") {
+			p.LogitBias = append(p.LogitBias, Bias{rapid.Int32Range(0, int32(len(logits)-1)).Draw(t, "id"), rapid.Float64Range(-9, 0).Draw(t, "bias")})
+		}
+		if len(logits) > 1 {
+			p.Forbidden = rapid.SliceOfN(rapid.Int32Range(0, int32(len(logits)-1)), 0, 2).Draw(t, "forbidden")
+		}
+		whole, err := New(p)
+		few, err2 := New(p)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		k, why := few.Top()
+		if (k == 0) != (why != "") {
+			t.Fatalf("k %d, why %q", k, why)
+		}
+		if k == 0 {
+			return
+		}
+		sparse++
+		for round := range 4 {
+			want, wantErr := whole.Sample(logits)
+			ids, values := best(logits, k, uint64(round))
+			got, err := few.SampleTop(ids, values, len(logits))
+			if got != want || (err == nil) != (wantErr == nil) || !slices.Equal(few.Candidates(), whole.Candidates()) {
+				t.Fatalf("of %d logits %v the best %d give %d (%v) from %v; all give %d (%v) from %v", len(logits), logits, k, got, err, few.Candidates(), want, wantErr, whole.Candidates())
+			}
+			if err != nil {
+				return
+			}
+			whole.Accept(want)
+			few.Accept(want)
+		}
+	})
+	if sparse == 0 {
+		t.Error("no draw had settings for which a few logits suffice")
+	}
+}
+
+// TestTopIsTight: with one logit fewer than Top says there is a draw that comes out otherwise, whatever lowers logits.
+func TestTopIsTight(t *testing.T) {
+	logits := []float32{9, 8, 7, 6, 5, 4, 3, 2, 1}
+	for name, c := range map[string]struct {
+		change func(p *Params)
+		seen   []int32
+		want   int
+	}{
+		"greedy":    {func(p *Params) { p.Temp = 0 }, nil, 1},
+		"top_k":     {func(p *Params) { p.TopK = 3 }, nil, 3},
+		"forbidden": {func(p *Params) { p.Temp, p.Forbidden = 0, []int32{0, 1} }, nil, 3},
+		"bias":      {func(p *Params) { p.TopK, p.LogitBias = 2, []Bias{{0, -20}, {1, math.Inf(-1)}} }, nil, 4},
+		"penalties": {func(p *Params) { p.TopK, p.RepeatLastN, p.PresencePenalty = 2, 3, 100 }, []int32{0, 1, 2}, 5},
+	} {
+		p := Defaults()
+		p.Seed, p.Samplers = 1, []string{Penalties, TopK, Temperature}
+		c.change(&p)
+		draw := func(short int) []Candidate {
+			s := mustNew(t, p)
+			for _, id := range c.seen {
+				s.Accept(id)
+			}
+			k, _ := s.Top()
+			if k != c.want {
+				t.Fatalf("%s: the best %d are asked for, want %d", name, k, c.want)
+			}
+			ids, values := best(logits, k-short, 1)
+			if _, err := s.SampleTop(ids, values, len(logits)); err != nil && short == 0 {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return slices.Clone(s.Candidates())
+		}
+		if slices.Equal(draw(0), draw(1)) {
+			t.Errorf("%s: one logit fewer gives the same candidates", name)
+		}
+	}
+}
+
+// TestTopSaysWhy: settings under which all logits count name what makes them.
+func TestTopSaysWhy(t *testing.T) {
+	for want, change := range map[string]func(p *Params){
+		"top_k is off":                    func(p *Params) { p.TopK = 0 },
+		"min_p comes before top_k":        func(p *Params) { p.Samplers = []string{Penalties, MinP, TopK} },
+		"top_n_sigma comes before top_k":  func(p *Params) { p.TopNSigma = 1 },
+		"--logit-bias raises token 7":     func(p *Params) { p.LogitBias = []Bias{{7, 0.5}} },
+		"penalties raise logits":          func(p *Params) { p.RepeatPenalty = 0.9 },
+		"penalties count all tokens (--r": func(p *Params) { p.RepeatPenalty, p.RepeatLastN = 1.1, -1 },
+	} {
+		p := Defaults()
+		change(&p)
+		if k, why := mustNew(t, p).Top(); k != 0 || !strings.HasPrefix(why, want) {
+			t.Errorf("k %d, why %q, want %q", k, why, want)
+		}
+	}
+	if k, why := mustNew(t, Defaults()).Top(); k != 40 || why != "" {
+		t.Errorf("by default: k %d, why %q", k, why)
+	}
+}
+
 // TestFiltersKeepTheBest: every filter but typ_p and xtc, which exist to drop it, keeps the best candidate.
 func TestFiltersKeepTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

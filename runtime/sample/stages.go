@@ -29,9 +29,9 @@ func (s *Sampler) materialize() error {
 		return nil
 	}
 	s.buffer = slices.Grow(s.buffer[:0], len(s.logits))
-	for id, l := range s.logits {
+	for i, l := range s.logits {
 		if !math.IsInf(float64(l), -1) {
-			s.buffer = append(s.buffer, Candidate{Logit: float64(l), ID: int32(id)})
+			s.buffer = append(s.buffer, Candidate{Logit: float64(l), ID: s.id(i)})
 		}
 	}
 	if len(s.buffer) == 0 {
@@ -41,20 +41,20 @@ func (s *Sampler) materialize() error {
 	return nil
 }
 
-// selectTop makes candidates of the k largest logits: one pass with a heap whose root is the worst of those kept. Ids
+// selectTop makes candidates of the k largest logits, ranked: one pass with a heap whose root is the worst of those kept. Ids
 // come in rising order, so a logit equal to the root's never displaces it: the lower id stays.
 func (s *Sampler) selectTop(k int) error {
-	if k >= len(s.logits) {
+	if k >= s.vocab {
 		return s.materialize()
 	}
-	s.buffer = slices.Grow(s.buffer[:0], k)
+	s.buffer = slices.Grow(s.buffer[:0], min(k, len(s.logits)))
 	h := s.buffer
 	floor := float32(math.Inf(-1))
-	for id, l := range s.logits {
+	for i, l := range s.logits {
 		if l <= floor {
 			continue
 		}
-		c := Candidate{Logit: float64(l), ID: int32(id)}
+		c := Candidate{Logit: float64(l), ID: s.id(i)}
 		if len(h) < k {
 			h = append(h, c)
 			if len(h) == k {
@@ -72,6 +72,7 @@ func (s *Sampler) selectTop(k int) error {
 		return ErrNoCandidate
 	}
 	s.candidates = h
+	s.rank()
 	return nil
 }
 

@@ -36,23 +36,18 @@ const dir = "cuda"
 
 // Emit implements emit.Emitter.
 func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
-	e := &emitter{catalog: c, units: map[unitKey]bool{}, held: map[string]bool{}}
-	bodies, err := template.New("").Funcs(sprig.HermeticTxtFuncMap()).ParseFS(sources, "templates/*.cu.tmpl")
+	e, err := newEmitter(c)
 	if err != nil {
 		return nil, err
 	}
 	var files []emit.File
 	for _, fam := range c.Families {
-		body := bodies.Lookup(fam.Template + ".cu.tmpl")
-		if body == nil {
-			return nil, fmt.Errorf("%s: template %s is not in gen/emit/cuda/templates", fam.Spec, fam.Template)
-		}
 		formats := fam.Formats
 		if len(formats) == 0 {
 			formats = []*model.Format{nil}
 		}
 		for _, f := range formats {
-			data, err := e.kernels(body, fam, f)
+			data, err := e.kernels(fam, f)
 			if err != nil {
 				return nil, err
 			}
@@ -112,8 +107,26 @@ type unitKey struct {
 
 type emitter struct {
 	catalog *model.Catalog
+	bodies  *template.Template
 	units   map[unitKey]bool
 	held    map[string]bool // structs of units that some kernel holds undecoded
+}
+
+func newEmitter(c *model.Catalog) (*emitter, error) {
+	bodies, err := template.New("").Funcs(sprig.HermeticTxtFuncMap()).ParseFS(sources, "templates/*.cu.tmpl")
+	return &emitter{catalog: c, bodies: bodies, units: map[unitKey]bool{}, held: map[string]bool{}}, err
+}
+
+// Source is a file with one kernel of a family alone, beside the same headers.
+func Source(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Format) (string, error) {
+	e, err := newEmitter(c)
+	if err != nil {
+		return "", err
+	}
+	alone := *fam
+	alone.Variants = []*model.Variant{v}
+	data, err := e.kernels(&alone, f)
+	return string(data), err
 }
 
 // headers writes the decoders, one file for each format.
@@ -223,7 +236,11 @@ type kernelView struct {
 	terms   []bound.Term
 }
 
-func (e *emitter) kernels(body *template.Template, fam *model.Family, f *model.Format) ([]byte, error) {
+func (e *emitter) kernels(fam *model.Family, f *model.Format) ([]byte, error) {
+	body := e.bodies.Lookup(fam.Template + ".cu.tmpl")
+	if body == nil {
+		return nil, fmt.Errorf("%s: template %s is not in gen/emit/cuda/templates", fam.Spec, fam.Template)
+	}
 	v := view{Family: fam, Format: f, formats: e.catalog.Formats}
 	for _, variant := range fam.VariantsFor(f) {
 		v.Variants = append(v.Variants, e.view(fam, variant, f))
@@ -408,8 +425,13 @@ func (k kernelView) Period(axis string) (int, error) {
 	return p, nil
 }
 
-// Option is an option of the variant; 0 when it has none of the name.
-func (k kernelView) Option(name string) int { return k.Options[name] }
+// Option is an option of the variant; 0 when the variant does not say. Package model declares which there are.
+func (k kernelView) Option(name string) (int, error) {
+	if model.OptionOf(k.family.Template, name) == nil {
+		return 0, fmt.Errorf("template %s asks for option %s, which gen/model/options.go does not declare", k.family.Template, name)
+	}
+	return k.Options[name], nil
+}
 
 // Bounds declares the bounds: constants with their derivation, assertions that they are what the body does, and the
 // exported array that the runtime compares with the gate before it launches anything.

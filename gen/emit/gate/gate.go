@@ -209,6 +209,25 @@ func (in instance) emitVariant(g *jen.File, v *model.Variant) {
 			b.Line()
 		}),
 	}
+	if v.Base != nil {
+		variant[jen.Id("Base")] = jen.Lit(v.Base.Name)
+	}
+	if all := v.FirstFor(in.f); len(all) > 0 {
+		variant[jen.Id("First")] = jen.Index().Qual(kernelPath, "First").ValuesFunc(func(s *jen.Group) {
+			for _, x := range all {
+				cond := jen.Id("q").Dot("Arch").Op("==").Lit(x.Arch)
+				for _, d := range x.Dims {
+					cond.Op("&&").Id("q").Dot(dim(d.Dim)).Op("==").Lit(int(d.Value))
+				}
+				if v.Base != nil { // nothing is admitted that the variant of the spec refuses
+					cond.Op("&&").Id("refuse" + upper(in.variant(v.Base))).Call(jen.Id("q")).Op("<").Lit(0)
+				}
+				s.Line().Values(jen.Dict{jen.Id("Why"): jen.Lit(oneLine(x.Why)),
+					jen.Id("When"): jen.Func().Params(jen.Id("q").Op("*").Qual(kernelPath, "Query")).Bool().Block(jen.Return(cond))})
+			}
+			s.Line()
+		})
+	}
 	if in.fam.CPU {
 		variant[jen.Id("RowTile")], variant[jen.Id("TokenTile")] = jen.Lit(in.period(geo, model.Rows)), jen.Lit(in.period(geo, model.Tokens))
 	} else {

@@ -88,21 +88,20 @@ type kernel struct {
 
 // The registers of a kernel.
 var (
-	rArgs    = reg.RDI
-	rW       = reg.RSI // the tile's block
-	rX       = reg.R9  // activations
-	rY       = reg.R10
-	rBias    = reg.R11
-	rScratch = reg.R12
-	rBlocks  = reg.R13 // to go
-	rUnit    = reg.R14 // offset by unit
-	rBad     = reg.R15
-	rRow     = reg.R8  // first row of the pass
-	rWords   = reg.RDX // block, plus the pass's offset in vectors of words
-	rBytes   = reg.RCX // block, plus the pass's offset in vectors of bytes
-	rScale   = reg.RAX // scratch of the unit
-	rAhead   = reg.RCX // what is asked for ahead; rBytes is done with by then
-	rTile    = reg.RBX // first block of the tile
+	rArgs   = reg.RDI
+	rW      = reg.RSI // the tile's block
+	rX      = reg.R9  // activations
+	rY      = reg.R10
+	rBias   = reg.R11
+	rAhead  = reg.R12 // what is asked for ahead
+	rBlocks = reg.R13 // to go
+	rUnit   = reg.R14 // offset by unit
+	rBad    = reg.R15
+	rRow    = reg.R8  // first row of the pass
+	rWords  = reg.RDX // block, plus the pass's offset in vectors of words
+	rBytes  = reg.RCX // block, plus the pass's offset in vectors of bytes
+	rScale  = reg.RAX // scratch of the unit
+	rTile   = reg.RBX // first block of the tile
 )
 
 // args is the offset of each member of the emitted type Args.
@@ -204,7 +203,6 @@ func (k *kernel) write() {
 	k.op("MOVQ", mem(rArgs, args.w), rTile)
 	k.op("MOVQ", mem(rArgs, args.y), rY)
 	k.op("MOVQ", mem(rArgs, args.bias), rBias)
-	k.op("MOVQ", mem(rArgs, args.scratch), rScratch)
 	k.op("XORL", reg.R15L, reg.R15L)
 	tiles := k.loop("tile")
 	k.op("XORL", reg.R8L, reg.R8L)
@@ -217,18 +215,18 @@ func (k *kernel) write() {
 	}
 	blocks := k.loop("block")
 	k.op("LEAQ", indexed(rW, rRow, 4, 0), rWords)
-	k.scales()
-	k.op("MOVQ", rScratch, rScale)
-	k.op("XORL", reg.R14L, reg.R14L)
 	if k.streams() {
-		k.op("LEAQ", mem(rW, aheadBytes), rAhead)
+		k.op("LEAQ", mem(rW, k.aheadBytes()), rAhead)
 	}
+	k.scales()
+	k.op("MOVQ", mem(rArgs, args.scratch), rScale)
+	k.op("XORL", reg.R14L, reg.R14L)
 	if k.t.Units == 1 {
-		k.ahead()
 		k.unit()
 	} else {
 		units := k.loop("unit")
-		k.ahead()
+		_, lines := k.aheadLines()
+		k.ahead(lines)
 		k.unit()
 		k.op("ADDQ", k.unitScratch(), rScale)
 		k.op("ADDQ", k.unitStep(), rUnit)
@@ -292,24 +290,36 @@ func (k *kernel) loadTable(table vec) {
 	}
 }
 
-// aheadBytes is how far ahead of its use a tile is asked for, where it is read once: further than the memory takes to answer, nearer
-// than the first cache holds. The CPU's own look ahead ends at pages and gets lost among the fields of a block.
-const aheadBytes = 8192
+// aheadBytes is how far ahead of its use a block is asked for, where it is read once: further than the memory takes to answer, nearer
+// than the first cache holds. The CPU's own look ahead ends at pages and gets lost among the fields of a block. What is the best was
+// measured: 9 KiB, but 12.5 KiB at most with the block itself.
+func (k *kernel) aheadBytes() int {
+	return max(4<<10, min(9<<10, 25<<9-k.t.Stored.Bytes))
+}
 
 // streams reports whether the weights are read out of memory rather than a cache: for one token they are read once.
 func (k *kernel) streams() bool { return k.tokens == 1 }
 
-// ahead asks for a unit's share of a block.
-func (k *kernel) ahead() {
-	if !k.streams() {
+// aheadLines is how many cache lines are asked for with the scales of a unit for a vector of rows, and with its products: together a
+// block. Memory would be idle if none were asked for with the scales.
+func (k *kernel) aheadLines() (scales, products int) {
+	lines := (k.t.Stored.Bytes + cacheLine - 1) / cacheLine
+	if k.t.Units == 1 {
+		return lines, 0
+	}
+	return 1, (max(0, lines-k.vecs*k.t.Units) + k.t.Units - 1) / k.t.Units
+}
+
+// ahead asks for some cache lines.
+func (k *kernel) ahead(lines int) {
+	if !k.streams() || lines == 0 {
 		return
 	}
-	share := k.t.Stored.Bytes / k.t.Units
-	for at := 0; at < share; at += cacheLine {
-		k.op("PREFETCHT0", mem(rAhead, at))
+	for i := range lines {
+		k.op("PREFETCHT0", mem(rAhead, i*cacheLine))
 	}
 	if k.t.Units > 1 {
-		k.op("ADDQ", operand.U32(share), rAhead)
+		k.op("ADDQ", operand.U32(lines*cacheLine), rAhead)
 	}
 }
 
@@ -370,13 +380,18 @@ func (k *kernel) scales() {
 				}
 			}
 		}
-		k.op("MOVQ", rScratch, rScale)
+		k.op("MOVQ", mem(rArgs, args.scratch), rScale)
 		k.op("XORL", reg.R14L, reg.R14L)
+		lines, _ := k.aheadLines()
 		if t.Units == 1 {
+			if v == 0 {
+				k.ahead(lines)
+			}
 			unit()
 			continue
 		}
 		units := k.loop("scale")
+		k.ahead(lines)
 		unit()
 		for _, it := range order {
 			k.op("VPSRLD", k.unitBits(it.field), state[it], state[it])

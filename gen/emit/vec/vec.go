@@ -54,6 +54,7 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 		}
 	}
 	w.pause()
+	w.fetch()
 	file, err := w.Result()
 	if err == nil {
 		err = pass.Compile.Execute(file)
@@ -196,6 +197,17 @@ func (w *writer) pause() {
 	n := w.load("n")
 	loop := w.loop()
 	w.PAUSE()
+	w.DECQ(n)
+	w.JNZ(operand.LabelRef(loop))
+	w.RET()
+}
+
+func (w *writer) fetch() {
+	w.text("Fetch", "(p *byte, lines int)", "asks for cache lines of 64 bytes, to be in the second cache when they are read.")
+	p, n := w.load("p"), w.load("lines")
+	loop := w.loop()
+	w.PREFETCHT1(operand.Mem{Base: p})
+	w.ADDQ(operand.Imm(64), p)
 	w.DECQ(n)
 	w.JNZ(operand.LabelRef(loop))
 	w.RET()

@@ -18,6 +18,7 @@ import (
 
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
+	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/generated/tile"
 	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
@@ -99,7 +100,7 @@ func (m *model) ready(ctx context.Context, threads int, progress func(done, tota
 	done := total
 	var asFile []*op.Weight
 	for _, w := range m.graph.Weights() {
-		if k := m.matrices[w]; k == nil || k.tiles == nil {
+		if k := m.matrices[w]; k == nil || !k.laidOut {
 			asFile = append(asFile, w)
 			done -= int64(len(w.Data))
 		}
@@ -154,7 +155,7 @@ type model struct {
 	pool     *pool
 	level    cpufeature.Level
 	off      kernel.Switches
-	arena    []byte // that tiles lie in
+	arena    []byte // that matrices are laid out in
 
 	unpacked []plainKernel // of rows that are dequantized to f32
 }
@@ -168,9 +169,21 @@ type matrix struct {
 	tiles      *tiles                    // nil where the file's rows are multiplied as they are
 	plain      []plainKernel             // of plain numbers; none where there is no vector code
 	names      []string                  // of the vector kernels
+
+	laidOut bool   // in memory of its own: tiles, or plain numbers
+	data    []byte // 64-byte aligned
 }
 
-func (m *matrix) row(r int) []byte { return m.Data[r*m.rowBytes:][:m.rowBytes:m.rowBytes] }
+// rows is the rows from lo to hi-1 as the file has them: tiles leave them there.
+func (m *matrix) rows(lo, hi int) []byte {
+	from := m.Data
+	if m.laidOut && m.tiles == nil {
+		from = m.data
+	}
+	return from[lo*m.rowBytes : hi*m.rowBytes : hi*m.rowBytes]
+}
+
+func (m *matrix) row(r int) []byte { return m.rows(r, r+1) }
 
 // dotF32 is the product of two rows of f32.
 var dotF32 = func() func(w []byte, x []float32) float32 {
@@ -205,6 +218,7 @@ func (m *model) prepare(o op.Op, precision device.Precision) error {
 			m.routeOf(k, gateOf(k.TypeName(), device.Q8), k.names, device.Q8, why)
 		case plain != nil:
 			k.plain, k.names = m.plainKernels(o.Weight)
+			k.laidOut = len(k.plain) > 0 && !m.off[gate.CPUSwitches[0].Name]
 			m.routeOf(k, plain, k.names, device.F32, "the weight is plain numbers: f32 activations, at either precision")
 		case precision == device.Q8:
 			m.route(k, "dequantize, dot-f32", device.F32, "no kernel takes the format with 8-bit activations: f32 ones, at either precision")
@@ -242,6 +256,7 @@ func (m *model) matrix(w *op.Weight, precision device.Precision) (*matrix, error
 		known.dotQ8 = k.DotQ8
 		if known.tiles == nil {
 			known.tiles, known.names = m.newTiles(w)
+			known.laidOut = known.tiles != nil
 		}
 	}
 	return known, nil
@@ -275,5 +290,10 @@ func (m *model) Close() error {
 	}
 	m.pool.end()
 	m.pool = nil
-	return nil
+	if m.arena == nil {
+		return nil
+	}
+	arena := m.arena
+	m.arena = nil
+	return release(arena)
 }

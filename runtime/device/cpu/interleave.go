@@ -15,9 +15,8 @@ import (
 // tiles is a matrix in tiles of rows, and the kernels that read it.
 type tiles struct {
 	*tile.Format
-	data      []byte // 64-byte aligned
-	tileBytes int    // of a tile: as many rows side by side, whole
-	blocks    int    // of a row
+	tileBytes int // of a tile: as many rows side by side, whole
+	blocks    int // of a row
 	kernels   []tileKernel
 }
 
@@ -38,31 +37,28 @@ func (m *model) newTiles(w *op.Weight) (*tiles, []string) {
 	return &tiles{Format: f, blocks: blocks, tileBytes: blocks * f.BlockBytes, kernels: kernels}, names
 }
 
-func (t *tiles) count(w *op.Weight) int { return (w.Rows + tile.Rows - 1) / tile.Rows }
-
-// stretchBytes is about how much of a matrix is laid out between two looks at the context.
+// layoutStretchBytes is about how much of a matrix is laid out between two looks at the context.
 const layoutStretchBytes = 2 << 20
 
-// interleave lays the matrices that have tiles out in them, by several goroutines, a stretch at a time; what has been read of
-// the file is let go behind.
+// interleave lays out the matrices that vector kernels read, by several goroutines, a stretch at a time: in tiles, or plain numbers as they
+// are, in huge pages. What has been read of the file is let go behind.
 func (m *model) interleave(ctx context.Context, threads int, progress func(done int64)) error {
 	type stretch struct {
 		m      *matrix
-		lo, hi int // tiles
+		lo, hi int // items
 	}
 	var work []stretch
 	total := 0
 	for _, w := range m.graph.Weights() {
 		k := m.matrices[w]
-		if k == nil || k.tiles == nil {
+		if k == nil || !k.laidOut {
 			continue
 		}
-		n := k.tiles.count(w)
-		step := max(1, layoutStretchBytes/k.tiles.tileBytes)
-		for lo := 0; lo < n; lo += step {
-			work = append(work, stretch{k, lo, min(lo+step, n)})
+		step := max(1, layoutStretchBytes/k.itemBytes())
+		for lo := 0; lo < k.items(); lo += step {
+			work = append(work, stretch{k, lo, min(lo+step, k.items())})
 		}
-		total += n * k.tiles.tileBytes
+		total += k.layoutBytes()
 	}
 	if total == 0 {
 		return nil
@@ -78,9 +74,9 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 	m.arena = arena
 	at := 0
 	for _, s := range work {
-		if t := s.m.tiles; s.lo == 0 {
-			n := t.count(s.m.Weight) * t.tileBytes
-			t.data = arena[at:][:n:n]
+		if s.lo == 0 {
+			n := s.m.layoutBytes()
+			s.m.data = arena[at:][:n:n]
 			at += n
 		}
 	}
@@ -96,15 +92,18 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 					return
 				}
 				s := work[i]
-				t := s.m.tiles
-				if len(mem) < t.BlockElems {
-					mem = make([]int8, t.BlockElems)
+				first, last := s.lo*itemRows, min(s.hi*itemRows, s.m.Rows)
+				read := s.m.Data[first*s.m.rowBytes : last*s.m.rowBytes]
+				if t := s.m.tiles; t != nil {
+					if len(mem) < t.BlockElems {
+						mem = make([]int8, t.BlockElems)
+					}
+					for r := first; r < last; r++ {
+						t.Pack(s.m.item(r/itemRows), r%itemRows, s.m.Data[r*s.m.rowBytes:][:s.m.rowBytes], mem)
+					}
+				} else {
+					copy(s.m.data[first*s.m.rowBytes:], read)
 				}
-				last := min(s.hi*tile.Rows, s.m.Rows)
-				for r := s.lo * tile.Rows; r < last; r++ {
-					t.Pack(t.data[r/tile.Rows*t.tileBytes:][:t.tileBytes], r%tile.Rows, s.m.row(r), mem)
-				}
-				read := s.m.Data[s.lo*tile.Rows*s.m.rowBytes : last*s.m.rowBytes]
 				if m.graph.Release != nil {
 					m.graph.Release(read)
 				}
@@ -119,6 +118,31 @@ func (m *model) interleave(ctx context.Context, threads int, progress func(done 
 	}
 	wg.Wait()
 	return ctx.Err()
+}
+
+// items is the number of items that the rows make.
+func (m *matrix) items() int { return (m.Rows + itemRows - 1) / itemRows }
+
+// itemBytes is the size of an item where the matrix is laid out: a tile, or rows as they are.
+func (m *matrix) itemBytes() int {
+	if m.tiles != nil {
+		return m.tiles.tileBytes
+	}
+	return itemRows * m.rowBytes
+}
+
+// layoutBytes is what the matrix takes where it is laid out.
+func (m *matrix) layoutBytes() int {
+	if m.tiles != nil {
+		return m.items() * m.tiles.tileBytes
+	}
+	return (m.Rows*m.rowBytes + alignBytes - 1) / alignBytes * alignBytes
+}
+
+// item is item i where the matrix is laid out.
+func (m *matrix) item(i int) []byte {
+	n := m.itemBytes()
+	return m.data[i*n : min((i+1)*n, len(m.data))]
 }
 
 // alignBytes is what tiles, panels and scratch memory begin on: a cache line.

@@ -17,9 +17,9 @@ type matmulStep struct {
 	inWidth int
 	rows    op.Rows
 	parts   []matPart
-	total   int   // items of all parts
-	tokens  int   // of the step at hand
-	cuts    []int // where all parts have tiles: the items that each piece of work begins with, and the end
+	total   int     // items of all parts
+	tokens  int     // of the step at hand
+	shares  []share // by worker, where all parts are laid out; none: items are dealt as they come
 }
 
 // matPart is one of the products.
@@ -35,7 +35,7 @@ type matPart struct {
 
 func (st *matmulStep) add(p matPart) {
 	p.first = st.total
-	p.items = (p.matrix.Rows + itemRows - 1) / itemRows
+	p.items = p.matrix.items()
 	if p.bias != nil && p.matrix.tiles != nil {
 		p.tileBias = make([]float32, p.items*itemRows)
 		copy(p.tileBias, p.bias)
@@ -55,11 +55,10 @@ const (
 	matGrain = 1 << 17
 	// tileTokens is how many tokens' activations are multiplied by a tile of weight rows before the next are touched.
 	tileTokens = 16
-	// groupBytes is about how much of a matrix in tiles stays in the cache while the panels of a batch pass over it.
+	// groupBytes is about how much of a matrix stays in the cache while the panels of a batch pass over it.
 	groupBytes = 256 << 10
-	// leastPiece and mostPiece bound the products of numbers in a piece of work over tiles: some microseconds and some
-	// milliseconds.
-	leastPiece, mostPiece = 1 << 18, 1 << 31
+	// leastPiece and mostPiece bound the products of numbers in a piece of work: a microsecond or two and some milliseconds.
+	leastPiece, mostPiece = 1 << 16, 1 << 31
 )
 
 func (st *matmulStep) split(tokens int) (items, grain int) {
@@ -69,51 +68,68 @@ func (st *matmulStep) split(tokens int) (items, grain int) {
 	}
 	work := tokens * st.inWidth * itemRows // of an item
 	for i := range st.parts {
-		if st.parts[i].matrix.tiles == nil {
-			st.cuts = st.cuts[:0]
+		if !st.parts[i].matrix.laidOut {
+			st.shares = nil
 			return st.total, max(1, matGrain/work)
 		}
 	}
-	st.cut(len(st.s.tileWork), max(1, leastPiece/work), max(1, mostPiece/work))
-	return len(st.cuts) - 1, 1
+	if st.shares == nil {
+		st.shares = make([]share, len(st.s.tileWork))
+	}
+	return dealOut(st.shares, st.total, max(1, leastPiece/work), max(1, mostPiece/work)), 1
 }
 
-// cut cuts the items into pieces that get smaller and smaller, from least to most items, for workers to take in turn: long runs
-// through memory first, and little to wait for at the end.
-func (st *matmulStep) cut(workers, least, most int) {
-	st.cuts = append(st.cuts[:0], 0)
-	for at := 0; at < st.total; {
-		piece := min(max((st.total-at)/(2*workers), least), most, st.total-at)
-		if workers == 1 {
-			piece = min(most, st.total-at)
+// primeBytes is the most that a worker asks for ahead of a product: what memory gives while one thread computes what lies between
+// two products, and a part of the second cache.
+const primeBytes = 192 << 10
+
+// prime is what each worker reads first in a product with one token; nil where that is not laid out.
+func (st *matmulStep) prime() *ahead {
+	workers := len(st.s.tileWork)
+	a := &ahead{make([][]byte, workers)}
+	for w := range workers {
+		item := shareOf(st.total, w, workers)
+		for i := range st.parts {
+			p := &st.parts[i]
+			if !p.matrix.laidOut {
+				return nil
+			}
+			if item >= p.first && item < p.first+p.items {
+				first := p.matrix.data[(item-p.first)*p.matrix.itemBytes():]
+				a.first[w] = first[:min(len(first), primeBytes)]
+			}
 		}
-		at += piece
-		st.cuts = append(st.cuts, at)
 	}
+	return a
 }
 
 func (st *matmulStep) run(worker, lo, hi int) {
-	if len(st.cuts) > 0 {
-		lo, hi = st.cuts[lo], st.cuts[hi]
+	if st.shares != nil { // as many pieces are left as calls
+		lo, hi = take(st.shares, worker)
 	}
 	for i := range st.parts {
 		p := &st.parts[i]
 		a, b := max(lo, p.first)-p.first, min(hi, p.first+p.items)-p.first
-		switch {
-		case a >= b:
-		case p.matrix.tiles != nil:
-			group := b - a
-			if st.tokens > 1 {
-				group = max(1, groupBytes/p.matrix.tiles.tileBytes)
-			}
-			for ; a < b; a += group {
-				st.runTiles(p, worker, a, min(a+group, b))
-			}
-		case p.matrix.dotQ8 != nil:
-			st.runQ8(p, a*itemRows, min(b*itemRows, p.matrix.Rows))
-		default:
-			st.runF32(p, worker, a*itemRows, min(b*itemRows, p.matrix.Rows))
+		group := b - a
+		if p.matrix.laidOut && st.tokens > 1 {
+			group = max(1, groupBytes/p.matrix.itemBytes())
 		}
+		for ; a < b; a += group {
+			st.runItems(p, worker, a, min(a+group, b))
+		}
+	}
+}
+
+// runItems computes items lo to hi-1 of a part.
+func (st *matmulStep) runItems(p *matPart, worker, lo, hi int) {
+	first, last := lo*itemRows, min(hi*itemRows, p.matrix.Rows)
+	switch {
+	case p.matrix.tiles != nil:
+		st.runTiles(p, worker, lo, hi)
+	case p.matrix.dotQ8 != nil:
+		st.runQ8(p, first, last)
+	default:
+		st.runF32(p, worker, first, last)
 	}
 }
 
@@ -191,7 +207,7 @@ func (st *matmulStep) runTiles(p *matPart, worker, lo, hi int) {
 
 // runKernel runs a kernel on tiles lo to hi-1.
 func (st *matmulStep) runKernel(p *matPart, t *tiles, kernel int, a *tile.Args, work *tileWork, lo, hi int, y unsafe.Pointer) {
-	a.W = unsafe.Pointer(&t.data[lo*t.tileBytes])
+	a.W = unsafe.Pointer(&p.matrix.data[lo*t.tileBytes])
 	a.Y, a.Tiles = y, hi-lo
 	a.Bias, a.BiasStep = unsafe.Pointer(&work.zeros[0]), 0
 	if p.tileBias != nil {
@@ -229,7 +245,7 @@ const unpackedRows = 4
 func (st *matmulStep) runF32(p *matPart, worker, lo, hi int) {
 	m := p.matrix
 	if len(m.plain) > 0 {
-		st.runPlain(p, worker, m.plain, m.Data[lo*m.rowBytes:hi*m.rowBytes], m.rowBytes, lo, hi)
+		st.runPlain(p, worker, m.plain, m.rows(lo, hi), m.rowBytes, lo, hi)
 		return
 	}
 	if m.Type == format.F32 {

@@ -43,6 +43,8 @@ type pool struct {
 	next  atomic.Int64
 	_     [64]byte
 
+	ahead atomic.Pointer[ahead] // what workers ask for while they wait; nil: nothing
+
 	waiting atomic.Bool // the caller sleeps until the last worker leaves
 	left    chan struct{}
 }
@@ -54,6 +56,45 @@ const (
 	stateNumber = 1 << 32 // one task: numbers tell a task from the last that a worker has seen
 	joinedMask  = stateNumber - stateJoined
 )
+
+// ahead is what each worker of a coming task reads first.
+type ahead struct{ first [][]byte }
+
+// fetchBytes is what a worker asks for between two looks at the task.
+const fetchBytes = 1 << 10
+
+// waiter waits for a moment at a time. Memory that a coming task reads is asked for meanwhile: between tasks it would be idle.
+type waiter struct {
+	p      *pool
+	worker int
+	of     *ahead
+	done   int // bytes of it
+}
+
+func (w *waiter) wait() {
+	a := w.p.ahead.Load()
+	if a != w.of {
+		w.of, w.done = a, 0
+	}
+	if a == nil || !w.fetch(a) {
+		vec.Pause(pauses)
+	}
+}
+
+// fetch asks for a bit of what the worker reads first, then the first helper for what the caller does, who has other work, and
+// reports whether there was any left.
+func (w *waiter) fetch(a *ahead) bool {
+	b, at := a.first[w.worker], w.done
+	if at >= len(b) && w.worker == 1 {
+		b, at = a.first[0], at-(len(b)+fetchBytes-1)/fetchBytes*fetchBytes
+	}
+	if at >= len(b) {
+		return false
+	}
+	vec.Fetch(b[at:min(at+fetchBytes, len(b))])
+	w.done += fetchBytes
+	return true
+}
 
 type worker struct {
 	asleep atomic.Bool
@@ -142,12 +183,13 @@ func (p *pool) close() {
 	if p.state.And(^uint64(stateOpen))&joinedMask == 0 {
 		return
 	}
+	w := waiter{p: p}
 	for begin := (time.Time{}); p.watch > 0; {
 		for range looks {
 			if p.state.Load()&joinedMask == 0 {
 				return
 			}
-			vec.Pause(pauses)
+			w.wait()
 		}
 		if now := time.Now(); begin.IsZero() {
 			begin = now
@@ -189,7 +231,7 @@ func (p *pool) serve(i int, w *worker) {
 			}
 			continue
 		}
-		if p.expect(seen) {
+		if p.expect(i, seen) {
 			continue
 		}
 		w.asleep.Store(true)
@@ -200,14 +242,16 @@ func (p *pool) serve(i int, w *worker) {
 	}
 }
 
-// expect watches until there is another task than the last seen, or the pool stops, and reports whether it came in time.
-func (p *pool) expect(seen uint64) bool {
+// expect watches until there is another task than the last that worker i has seen, or the pool stops, and reports whether it came
+// in time.
+func (p *pool) expect(i int, seen uint64) bool {
+	w := waiter{p: p, worker: i}
 	for begin := (time.Time{}); p.watch > 0; {
 		for range looks {
 			if s := p.state.Load(); s&stateOpen != 0 && s/stateNumber != seen || p.stop.Load() {
 				return true
 			}
-			vec.Pause(pauses)
+			w.wait()
 		}
 		if now := time.Now(); begin.IsZero() {
 			begin = now

@@ -22,7 +22,8 @@ type session struct {
 	vec   *vec.Kernels
 	opts  device.SessionOptions
 	steps []step
-	cache []layer // by layer
+	ahead []*ahead // by step: what the first product after it reads
+	cache []layer  // by layer
 	len   int
 
 	slots     [][]float32 // by slot of the model; wanted ones grow when all logits are first asked for
@@ -84,6 +85,7 @@ func (m *model) NewSession(o device.SessionOptions) (device.Session, error) {
 	s.wanted = make([]int, 0, o.Batch)
 	s.rows = make([][]float32, 0, 1)
 	s.compile()
+	s.lookAhead()
 	return s, nil
 }
 
@@ -188,6 +190,20 @@ func (s *session) compile() {
 			panic("BUG: an operation that Load let pass: " + op.Name(o))
 		}
 		s.steps = append(s.steps, st)
+	}
+}
+
+// lookAhead finds the first product after each step; after the last, that of the next token.
+func (s *session) lookAhead() {
+	s.ahead = make([]*ahead, len(s.steps))
+	var next *ahead
+	for range 2 { // the second time what follows the last step is known
+		for i, st := range slices.Backward(s.steps) {
+			s.ahead[i] = next
+			if p, ok := st.(*matmulStep); ok {
+				next = p.prime()
+			}
+		}
 	}
 }
 
@@ -334,7 +350,11 @@ func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want)
 
 // compute runs the steps for s.tokens, which lie at the positions from s.len on.
 func (s *session) compute(ctx context.Context) error {
-	for _, st := range s.steps {
+	s.model.pool.ahead.Store(nil)
+	for i, st := range s.steps {
+		if len(s.tokens) == 1 { // of more, products are no matter of memory
+			s.model.pool.ahead.Store(s.ahead[i])
+		}
 		rows := s.rowCount(st.rowSet())
 		items, grain := st.split(rows)
 		if err := s.model.pool.run(ctx, st, items, grain); err != nil {

@@ -1,12 +1,12 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,6 +14,7 @@ import (
 	kernels "github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/generated/tile"
+	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/cpufeature"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cpu/vec"
@@ -213,8 +214,27 @@ func BenchmarkTile(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads memory that no cache holds and does next to nothing else: what tile kernels of one token are held against.
-// With one thread it is timed as they are, with several from start to end.
+// readAhead reads memory at the most that a thread reaches: it asks for what follows a little ahead and does next to nothing else.
+func readAhead(k *vec.Kernels, b []byte) {
+	const piece, ahead = 4 << 10, 8 << 10
+	for ; len(b) >= piece; b = b[piece:] {
+		vec.Fetch(b[min(ahead, len(b)):min(ahead+piece, len(b))])
+		k.Finite(unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), piece/4))
+	}
+}
+
+// reading is the task of reading memory, each worker a part of it.
+type reading struct {
+	k     *vec.Kernels
+	b     []byte
+	parts int
+}
+
+func (r *reading) run(_, lo, hi int) {
+	readAhead(r.k, r.b[shareOf(len(r.b)>>12, lo, r.parts)<<12:shareOf(len(r.b)>>12, hi, r.parts)<<12])
+}
+
+// BenchmarkRead reads memory that no cache holds: what tile kernels of one token are held against. It is timed as they are.
 func BenchmarkRead(b *testing.B) {
 	data, err := allocate(benchBytes)
 	if err != nil {
@@ -224,29 +244,62 @@ func BenchmarkRead(b *testing.B) {
 	for i := 0; i < len(data); i += 4096 {
 		data[i] = 1
 	}
-	const stretch = 1 << 19 // numbers
-	words := unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), benchBytes/4)
-	read := vec.For(cpufeature.Best())
-	b.Run("threads=1", func(b *testing.B) {
-		var bytes stretches
-		for b.Loop() {
-			for lo := 0; lo < len(words); lo += stretch {
-				bytes.time(4*stretch, func() { read.Finite(words[lo:][:stretch]) })
-			}
-		}
-		b.ReportMetric(bytes.rate(), "GB/s")
-		b.ReportMetric(0, "ns/op")
-	})
-	for threads := 2; threads <= runtime.GOMAXPROCS(0); threads *= 2 {
+	k := vec.For(cpufeature.Best())
+	for threads := 1; threads <= runtime.GOMAXPROCS(0); threads *= 2 {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			b.SetBytes(benchBytes)
-			for b.Loop() {
-				var wg sync.WaitGroup
-				for i := range threads {
-					wg.Go(func() { read.Finite(words[len(words)/threads*i:][:len(words)/threads]) })
-				}
-				wg.Wait()
+			p := newPool(threads, nil)
+			defer p.end()
+			stretch := 2 << 20
+			if threads > 1 {
+				stretch = 64 << 20 // between two waits
 			}
+			var bytes stretches
+			for b.Loop() {
+				for lo := 0; lo < benchBytes; lo += stretch {
+					r := &reading{k, data[lo:][:stretch], threads}
+					bytes.time(float64(stretch), func() { p.run(context.Background(), r, threads, 1) })
+				}
+			}
+			b.ReportMetric(bytes.rate(), "GB/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkToken computes tokens with layers of Qwen2.5-1.5B, each in turn with reading as many bytes by the same threads: other
+// work on the machine slows both, so that the median of the ratios is the share of the machine's read bandwidth that tokens reach.
+func BenchmarkToken(b *testing.B) {
+	for _, typ := range []format.Type{format.Q4_0, format.F16} {
+		info, _ := format.Lookup(typ)
+		b.Run(info.Name, func(b *testing.B) {
+			m := archtest.Small("qwen2")
+			m.Layers, m.Embd, m.Heads, m.KV, m.HD, m.FF, m.Context, m.Quantize = 4, 1536, 12, 2, 128, 8960, 64, typ
+			s := openModel(b, m, device.LoadOptions{}, device.SessionOptions{Context: 64}).(*session)
+			if s.model.arena == nil {
+				b.Skip("no vector code")
+			}
+			arena := s.model.arena[:len(s.model.arena)-hugeBytes] // see allocate
+			threads := s.model.pool.threads()
+			read := &reading{s.vec, arena, threads}
+			ctx := context.Background()
+			var token, plain, share []float64
+			for b.Loop() {
+				begin := time.Now()
+				s.Truncate(0)
+				if _, err := s.Forward(ctx, []int32{1}, device.LogitsLast); err != nil {
+					b.Fatal(err)
+				}
+				middle := time.Now()
+				s.model.pool.run(ctx, read, threads, 1)
+				t, r := middle.Sub(begin).Seconds(), time.Since(middle).Seconds()
+				token, plain, share = append(token, t), append(plain, r), append(share, r/t)
+			}
+			median := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+			gb := float64(len(arena)) / 1e9
+			b.ReportMetric(gb/median(token), "token-GB/s")
+			b.ReportMetric(gb/median(plain), "read-GB/s")
+			b.ReportMetric(median(share), "share")
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }

@@ -197,6 +197,9 @@ func (d *Driver) Info() gpu.Info { return d.info }
 // Code says where the kernels' code comes from.
 func (d *Driver) Code() string { return d.codes.Why }
 
+// Native reports whether kernels are compiled by nvcc for this very GPU.
+func (d *Driver) Native() bool { return d.codes.Native() }
+
 // Load implements gpu.Driver. Units are compiled several at a time.
 func (d *Driver) Load(m gpu.Module) error {
 	leave, err := d.enter("load of "+m.Name, false)

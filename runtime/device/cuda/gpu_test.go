@@ -94,6 +94,15 @@ func TestKernelsFromPTX(t *testing.T) {
 	conformance(t, driver.Options{PTX: true}, true)
 }
 
+// The suite notices kernels that compute wrong, on this GPU as on the emulator.
+func TestDamagedKernels(t *testing.T) {
+	needGPU(t)
+	if !haveCompiler(t) {
+		t.Skip("there is no nvcc to compile damaged kernels")
+	}
+	conform.RunDamaged(t, func() (gpu.Driver, error) { return driver.Open(context.Background(), 0, driver.Options{Witness: true}) })
+}
+
 // fromPTX is the device without a compiler.
 func fromPTX() device.Device {
 	return gpu.New("cuda", func() (gpu.Driver, error) { return driver.Open(context.Background(), 0, driver.Options{PTX: true}) }, nil)

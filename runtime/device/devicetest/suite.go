@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 	"github.com/minfer/minfer/runtime/plan"
+	"github.com/minfer/minfer/runtime/sample"
 )
 
 // Promises is what a device keeps beyond the contract that all do.
@@ -61,6 +63,7 @@ func Run(t *testing.T, under device.Device, p Promises) {
 		t.Run("same bits", func(t *testing.T) { sameBits(t, d) })
 	}
 	t.Run("cache types", func(t *testing.T) { cacheTypes(t, d) })
+	t.Run("largest logits", func(t *testing.T) { largestLogits(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
 	t.Run("cancel", func(t *testing.T) { cancelled(t, d) })
 	t.Run("load", func(t *testing.T) { loading(t, d) })
@@ -713,6 +716,97 @@ func cacheTypes(t *testing.T, d suite) {
 					near(t, must(s.Forward(t.Context(), ids[r:r+1], device.LogitsLast)), want[r:r+1], tolerance*(largest+1))
 				}
 			})
+		}
+	}
+}
+
+// largestLogits holds the largest logits that a device finds to those that it gives when asked for all, and texts that samplers draw from them
+// to those drawn from all.
+func largestLogits(t *testing.T, d suite) {
+	m := archtest.Small("qwen2")
+	m.Vocab = 5000 // more than one block of a kernel goes over
+	g := graph(t, m)
+	model := load(t, d, g, device.LoadOptions{})
+	o := device.SessionOptions{KVType: format.F16, Batch: 16}
+	whole, few := open(t, model, g, o), open(t, model, g, o)
+	top, ok := few.(device.Topper)
+	if !ok {
+		t.Skip("this device gives all logits")
+	}
+	for _, k := range []int{-1, 0, g.Vocab + 1} {
+		if _, _, err := top.ForwardTop(t.Context(), []int32{1}, k); err == nil || top.Tops(k) || top.Len() != 0 {
+			t.Errorf("the %d largest: error %v, length %d", k, err, top.Len())
+		}
+	}
+	ids := tokens(40, g.Vocab)
+	for at, step := range []struct{ n, k int }{{20, 1}, {1, 40}, {1, 40}, {1, 40}, {2, 700}, {9, 3}, {1, 1}, {1, 1024}} { // a prompt of two batches, steps that are recorded
+		next := ids[at : at+step.n]
+		logitsOf := must(whole.Forward(t.Context(), next, device.LogitsLast))[0]
+		got, logits, err := top.ForwardTop(t.Context(), next, step.k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := all(len(logitsOf))
+		slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(logitsOf[b], logitsOf[a]) })
+		for i := range want[:step.k] {
+			if len(got) != step.k || got[i] != want[i] || logits[i] != logitsOf[want[i]] {
+				t.Fatalf("step %d: of the %d largest number %d is %d with %g; it must be %d with %g", at, step.k, i, got[i], logits[i], want[i], logitsOf[want[i]])
+			}
+		}
+	}
+	for name, change := range map[string]func(p *sample.Params){
+		"defaults":  func(p *sample.Params) {},
+		"greedy":    func(p *sample.Params) { p.Temp = 0 },
+		"penalties": func(p *sample.Params) { p.RepeatPenalty, p.PresencePenalty, p.Temp = 1.3, 0.4, 1.2 },
+		"forbidden": func(p *sample.Params) { p.Forbidden, p.Typical, p.Temp = []int32{7, 4999}, 0.9, 2 },
+	} {
+		p := sample.Defaults()
+		p.Seed = 5
+		change(&p)
+		a, err := sample.New(p)
+		b, err2 := sample.New(p)
+		if err := errors.Join(err, err2, whole.Truncate(0), top.Truncate(0)); err != nil {
+			t.Fatal(err)
+		}
+		k, why := b.Top()
+		if k == 0 {
+			t.Fatalf("%s: %s", name, why)
+		}
+		next := ids[:3]
+		for i := range 12 {
+			want, err := a.Sample(must(whole.Forward(t.Context(), next, device.LogitsLast))[0])
+			got, logits, err2 := top.ForwardTop(t.Context(), next, k)
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatal(err)
+			}
+			id, err := b.SampleTop(got, logits, g.Vocab)
+			if err != nil || id != want {
+				t.Fatalf("%s: token %d is %d (%v) from the largest logits, %d from all", name, i, id, err, want)
+			}
+			a.Accept(id)
+			b.Accept(id)
+			next = []int32{id}
+		}
+	}
+
+	// A logit that is no number is told as it is where all are asked for.
+	table := make([]float32, 8*48)
+	for i, x := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		table[(i+1)*48+30], table[(i+1)*48+40] = float32(x), float32(math.Inf(1))
+	}
+	bad := single(t, encoded(t, "table", format.F32, 48, 48, append(table, make([]float32, 40*48)...)), nil, func(g *op.Graph, x op.Value) op.Value { return x })
+	s := open(t, load(t, d, bad, device.LoadOptions{}), bad, o)
+	for id := range int32(5) {
+		_, want := s.Forward(t.Context(), []int32{id}, device.LogitsLast)
+		if err := s.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := s.(device.Topper).ForwardTop(t.Context(), []int32{id}, 2)
+		if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() || s.Len() != map[bool]int{true: 1}[err == nil] {
+			t.Errorf("row %d: error %v at length %d, of all logits %v", id, err, s.Len(), want)
+		}
+		if err := s.Truncate(0); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

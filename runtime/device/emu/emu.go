@@ -25,14 +25,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/minfer/minfer/generated/machine"
 	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
 // Options adjust the emulator; the zero value is good.
 type Options struct {
-	Arch     int           // compute capability to pose as, 80 or 90; 0: 90
+	Arch     int           // compute capability to pose as, that of a device of specs/devices; 0: 90
 	Threads  int           // of the host that run blocks, at most 16; 0: one for each processor
 	Relaxed  bool          // deliver asynchronous copies at once and run threads in one order: a little faster, finds less
 	Timeout  time.Duration // for each launch; 0: 10 minutes, negative: none
@@ -60,12 +63,6 @@ var (
 	_ gpu.Witness = (*Driver)(nil)
 )
 
-// Limits of the architectures that the emulator poses as: shared bytes of a block on request, and multiprocessors.
-var architectures = map[int]struct{ sharedOptIn, sms int }{
-	80: {163 << 10, 108},
-	90: {227 << 10, 132},
-}
-
 // Open compiles the emulator program, unless the cache has it, and starts it. Cancelling ctx kills it, and every call then returns ctx's
 // error. The error of a host without a C++ compiler says how to get one (errors.Is ErrNoCompiler).
 func Open(ctx context.Context, options Options) (*Driver, error) {
@@ -75,9 +72,13 @@ func Open(ctx context.Context, options Options) (*Driver, error) {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	limits, ok := architectures[options.Arch]
+	limits, ok := machine.Of(options.Arch)
 	if !ok {
-		return nil, fmt.Errorf("emulator: cannot pose as architecture %d; 80 and 90 are known", options.Arch)
+		var known []string
+		for _, m := range machine.All {
+			known = append(known, strconv.Itoa(m.Arch))
+		}
+		return nil, fmt.Errorf("emulator: cannot pose as architecture %d; known are %s", options.Arch, strings.Join(known, ", "))
 	}
 	b, err := newBuilder(ctx, options)
 	if err != nil {
@@ -91,7 +92,7 @@ func Open(ctx context.Context, options Options) (*Driver, error) {
 	if options.Relaxed {
 		mode = "relaxed"
 	}
-	c, hello, err := startChild(ctx, program, max(options.Threads, 0), max(options.Memory, 0), mode, limits.sharedOptIn)
+	c, hello, err := startChild(ctx, program, max(options.Threads, 0), max(options.Memory, 0), mode, limits.SharedBytes)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: %w", err)
 	}
@@ -99,8 +100,8 @@ func Open(ctx context.Context, options Options) (*Driver, error) {
 		options: options, builder: b, child: c, arch: options.Arch, loaded: map[string]string{},
 		info: gpu.Info{
 			Name: fmt.Sprintf("emulator of sm_%d on %d threads", options.Arch, hello.threads),
-			Arch: options.Arch, SMs: limits.sms, WarpSize: 32, MemoryBytes: hello.memory,
-			SharedBytes: 48 << 10, SharedOptInBytes: limits.sharedOptIn, MaxThreads: 1024,
+			Arch: options.Arch, SMs: limits.SMs, WarpSize: 32, MemoryBytes: hello.memory,
+			SharedBytes: 48 << 10, SharedOptInBytes: limits.SharedBytes, MaxThreads: 1024,
 			MaxBlock: [3]uint32{1024, 1024, 64}, MaxGrid: [3]uint32{1<<31 - 1, 65535, 65535}, Emulated: true,
 		},
 	}, nil

@@ -134,7 +134,12 @@ func (m *model) plan(kv format.Type) (*plan.Plan, error) {
 // LoadVariants loads the kernels of variants and compares the bounds that each module exports with those of its gate: a kernel
 // that was built from another spec is refused by name.
 func LoadVariants(d Driver, variants []*kernel.Variant) error {
-	module, err := moduleOf(variants)
+	return LoadSources(d, variants, nil)
+}
+
+// LoadSources is LoadVariants with sources, by name, that are not among the generated ones.
+func LoadSources(d Driver, variants []*kernel.Variant, sources map[string]string) error {
+	module, err := moduleOf(variants, sources)
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func LoadVariants(d Driver, variants []*kernel.Variant) error {
 }
 
 // moduleOf is the sources of variants.
-func moduleOf(variants []*kernel.Variant) (Module, error) {
+func moduleOf(variants []*kernel.Variant, sources map[string]string) (Module, error) {
 	m := Module{Name: "minfer", Headers: map[string]string{}}
 	entries, err := cuda.Sources.ReadDir(".")
 	if err != nil {
@@ -179,11 +184,15 @@ func moduleOf(variants []*kernel.Variant) (Module, error) {
 	for _, v := range variants {
 		u := units[v.Source]
 		if u == nil {
-			text, err := cuda.Sources.ReadFile(v.Source)
-			if err != nil {
-				return m, fmt.Errorf("kernel %s: %w", v.Symbol, err)
+			text, own := sources[v.Source]
+			if !own {
+				data, err := cuda.Sources.ReadFile(v.Source)
+				if err != nil {
+					return m, fmt.Errorf("kernel %s: %w", v.Symbol, err)
+				}
+				text = string(data)
 			}
-			u = &Unit{Name: v.Source, Source: string(text)}
+			u = &Unit{Name: v.Source, Source: text}
 			units[v.Source] = u
 			names = append(names, v.Source)
 		}

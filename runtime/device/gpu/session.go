@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
@@ -34,15 +35,42 @@ type session struct {
 	wanted       Pointer
 	partial      Pointer
 	arrivals     Pointer
-	wantedRows   int // rows that per-wanted slots hold
+	best         [2]Pointer // plan.Best
+	bestBytes    int64      // of each
+	top          *top       // that was asked for last
+	wantedRows   int        // rows that per-wanted slots hold
 	owned        []Pointer
 
-	steps  map[[2]int][]Launch // by tokens and wanted rows
-	names  map[[2]int][]string // of the launches' Values
-	graphs map[[2]int]Graph    // the same launches recorded, of steps that came more than once
+	steps  map[shape][]Launch
+	names  map[shape][]string // of the launches' Values
+	graphs map[shape]Graph    // the same launches recorded, of steps that came more than once
 	out    []float32
+	outIDs []int32 // of the logits in out, where they are the largest
 	raw    []byte
 	rows   [][]float32
+}
+
+// shape is what the launches of a step depend on.
+type shape struct{ tokens, wanted, top int } // top: how many of the largest logits are found; 0: none
+
+// top is the launches that find the k largest logits, and the memory that each of their buffers needs.
+type top struct {
+	k        int
+	launches []plan.Launch
+	bytes    int64
+}
+
+// topOf is the top for k, or why there is none.
+func (s *session) topOf(k int) (*top, error) {
+	if s.top != nil && s.top.k == k {
+		return s.top, nil
+	}
+	launches, bytes, err := s.plan.Top(k)
+	if err != nil {
+		return nil, err
+	}
+	s.top = &top{k, launches, bytes}
+	return s.top, nil
 }
 
 // NewSession implements device.Model.
@@ -60,7 +88,7 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 	if err != nil {
 		return nil, err
 	}
-	s := &session{model: m, plan: p, opts: o, steps: map[[2]int][]Launch{}, names: map[[2]int][]string{}, graphs: map[[2]int]Graph{}}
+	s := &session{model: m, plan: p, opts: o, steps: map[shape][]Launch{}, names: map[shape][]string{}, graphs: map[shape]Graph{}}
 	defer func() {
 		if err != nil {
 			s.free()
@@ -154,14 +182,20 @@ func (s *session) forget() error {
 }
 
 // launches binds the plan's launches for a step to the session's memory.
-func (s *session) launches(tokens, wanted int) ([]Launch, []string, error) {
-	key := [2]int{tokens, wanted}
+func (s *session) launches(key shape) ([]Launch, []string, error) {
 	if l, ok := s.steps[key]; ok {
 		return l, s.names[key], nil
 	}
-	planned, err := s.plan.Step(tokens, wanted)
+	planned, err := s.plan.Step(key.tokens, key.wanted)
 	if err != nil {
 		return nil, nil, err
+	}
+	if key.top > 0 {
+		t, err := s.topOf(key.top)
+		if err != nil {
+			return nil, nil, err
+		}
+		planned = append(planned, t.launches...)
 	}
 	bound, names := make([]Launch, len(planned)), make([]string, len(planned))
 	for i, l := range planned {
@@ -215,26 +249,58 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 		return PointerArg(s.partial)
 	case plan.Arrivals:
 		return PointerArg(s.arrivals)
+	case plan.Best:
+		return PointerArg(s.best[a.Index])
 	}
 	panic(fmt.Sprintf("BUG: reference of kind %d", a.Ref))
 }
 
 // Forward implements device.Session.
 func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want) ([][]float32, error) {
-	if err := device.CheckForward(s.model.graph, tokens, s.len, s.opts.Context); err != nil {
+	if err := s.forward(ctx, tokens, want, 0); err != nil {
 		return nil, err
+	}
+	width := s.model.graph.Vocab
+	s.rows = s.rows[:0]
+	for i := 0; i < len(s.out); i += width {
+		s.rows = append(s.rows, s.out[i:i+width])
+	}
+	return s.rows, nil
+}
+
+// Tops implements device.Topper.
+func (s *session) Tops(k int) bool {
+	_, err := s.topOf(k)
+	return err == nil
+}
+
+// ForwardTop implements device.Topper.
+func (s *session) ForwardTop(ctx context.Context, tokens []int32, k int) ([]int32, []float32, error) {
+	if _, err := s.topOf(k); err != nil {
+		return nil, nil, err
+	}
+	if err := s.forward(ctx, tokens, device.LogitsLast, k); err != nil {
+		return nil, nil, err
+	}
+	return s.outIDs, s.out, nil
+}
+
+// forward computes tokens and leaves their wanted logits in s.out: all of them, or the top largest with their ids in s.outIDs.
+func (s *session) forward(ctx context.Context, tokens []int32, want device.Want, top int) error {
+	if err := device.CheckForward(s.model.graph, tokens, s.len, s.opts.Context); err != nil {
+		return err
 	}
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
 	if s.model.closed {
-		return nil, errClosed
+		return errClosed
 	}
 	start := s.len
-	s.out = s.out[:0]
+	s.out, s.outIDs = s.out[:0], s.outIDs[:0]
 	for at := 0; at < len(tokens); at += s.opts.Batch {
 		if err := ctx.Err(); err != nil {
 			s.len = start
-			return nil, err
+			return err
 		}
 		chunk := tokens[at:min(at+s.opts.Batch, len(tokens))]
 		var wanted []int32
@@ -246,24 +312,23 @@ func (s *session) Forward(ctx context.Context, tokens []int32, want device.Want)
 		case want == device.LogitsLast && at+len(chunk) == len(tokens):
 			wanted = []int32{int32(len(chunk) - 1)}
 		}
-		if err := s.step(chunk, wanted); err != nil {
+		if err := s.step(chunk, wanted, top); err != nil {
 			s.len = start
-			return nil, err
+			return err
 		}
 		s.len += len(chunk)
 	}
-	width := s.model.graph.Vocab
-	s.rows = s.rows[:0]
-	for i := 0; i < len(s.out); i += width {
-		s.rows = append(s.rows, s.out[i:i+width])
-	}
-	return s.rows, nil
+	return nil
 }
 
-// step computes a chunk of tokens and appends the wanted logits to s.out.
-func (s *session) step(chunk, wanted []int32) error {
+// step computes a chunk of tokens and appends the wanted logits to s.out, or the top largest.
+func (s *session) step(chunk, wanted []int32, top int) error {
+	if len(wanted) == 0 {
+		top = 0
+	}
 	var err error
 	s.want(&err, len(wanted))
+	s.roomForBest(&err, top)
 	if err != nil {
 		return err
 	}
@@ -280,30 +345,80 @@ func (s *session) step(chunk, wanted []int32) error {
 			return err
 		}
 	}
-	if err := s.compute(len(chunk), len(wanted)); err != nil {
+	if err := s.compute(shape{len(chunk), len(wanted), top}); err != nil {
 		return err
 	}
 	if len(wanted) == 0 {
 		return d.Sync()
 	}
-	width, first := s.model.graph.Vocab, len(s.out)
-	n := len(wanted) * width
-	if cap(s.raw) < 4*n {
-		s.raw = make([]byte, 4*n)
+	notFinite := func(row, elem int) error {
+		return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: s.len + int(wanted[row]), Elem: elem}
 	}
-	s.raw = s.raw[:4*n]
-	if err := d.Download(s.raw, s.slots[s.slotOf[s.model.graph.Logits]]); err != nil {
+	if top > 0 {
+		raw, err := s.download(s.best[(len(s.top.launches)-1)%len(s.best)], top*plan.KeyBytes)
+		if err != nil {
+			return err
+		}
+		for i := range top {
+			id, x := plan.Logit(binary.LittleEndian.Uint64(raw[i*plan.KeyBytes:]))
+			if x != x {
+				return notFinite(0, int(id))
+			}
+			s.outIDs, s.out = append(s.outIDs, id), append(s.out, x)
+		}
+		return nil
+	}
+	width, first := s.model.graph.Vocab, len(s.out)
+	raw, err := s.download(s.slots[s.slotOf[s.model.graph.Logits]], 4*len(wanted)*width)
+	if err != nil {
 		return err
 	}
-	for i := range n {
-		s.out = append(s.out, math.Float32frombits(binary.LittleEndian.Uint32(s.raw[4*i:])))
-	}
-	for i, x := range s.out[first:] {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: s.len + int(wanted[i/width]), Elem: i % width}
-		}
+	s.out = slices.Grow(s.out, len(wanted)*width)[:first+len(wanted)*width]
+	if i := decodeFinite(s.out[first:], raw); i >= 0 {
+		return notFinite(i/width, i%width)
 	}
 	return nil
+}
+
+// decodeFinite reads numbers out of their bytes and returns the index of the first that is not finite, or -1. It looks for one without a
+// branch for each: they are a vocabulary's, for every token.
+func decodeFinite(out []float32, raw []byte) int {
+	const exponent, one = 0x7f800000, 0x00800000 // an exponent of all ones carries into the sign
+	var carry uint32
+	for i := range out {
+		bits := binary.LittleEndian.Uint32(raw[4*i:])
+		carry |= bits&exponent + one
+		out[i] = math.Float32frombits(bits)
+	}
+	if carry>>31 == 0 {
+		return -1
+	}
+	return slices.IndexFunc(out, func(x float32) bool { return x-x != 0 })
+}
+
+// download is n bytes of the device's, valid until the next ones.
+func (s *session) download(from Pointer, n int) ([]byte, error) {
+	if cap(s.raw) < n {
+		s.raw = make([]byte, n)
+	}
+	s.raw = s.raw[:n]
+	return s.raw, s.model.driver.Download(s.raw, from)
+}
+
+// roomForBest makes room for the keys of the k largest logits.
+func (s *session) roomForBest(err *error, k int) {
+	if *err != nil || k == 0 {
+		return
+	}
+	t, e := s.topOf(k)
+	if *err = e; e != nil || t.bytes <= s.bestBytes {
+		return
+	}
+	for i := range s.best {
+		s.best[i] = s.alloc(err, t.bytes)
+	}
+	s.bestBytes = t.bytes
+	*err = errors.Join(*err, s.forget()) // they point to the old ones
 }
 
 // recordedTokens is the most tokens of a step that is recorded: with more of them the launches cost little beside their work.
@@ -311,11 +426,10 @@ const recordedTokens = 8
 
 // compute makes the launches of a step: one by one the first time, then recorded, where the driver can record. What changes from
 // one step to the next, tokens and positions, is data in memory, so that a recording serves every step of its shape.
-func (s *session) compute(tokens, wanted int) error {
-	key := [2]int{tokens, wanted}
+func (s *session) compute(key shape) error {
 	g, again := s.graphs[key]
 	if g == nil {
-		launches, names, err := s.launches(tokens, wanted)
+		launches, names, err := s.launches(key)
 		if err != nil {
 			return err
 		}
@@ -327,7 +441,7 @@ func (s *session) compute(tokens, wanted int) error {
 			}
 			return nil
 		}
-		if s.model.grapher == nil || tokens > recordedTokens {
+		if s.model.grapher == nil || key.tokens > recordedTokens {
 			return launch()
 		}
 		if !again {
@@ -340,7 +454,7 @@ func (s *session) compute(tokens, wanted int) error {
 		s.graphs[key] = g
 	}
 	if err := g.Replay(); err != nil {
-		return fmt.Errorf("step of %d tokens, %d of them with logits: %w", tokens, wanted, err)
+		return fmt.Errorf("step of %d tokens, %d of them with logits: %w", key.tokens, key.wanted, err)
 	}
 	return nil
 }

@@ -20,6 +20,13 @@ func asmFor(l cpufeature.Level) *vec.Kernels {
 // Pause waits for n of the CPU's pauses, for loops that wait for another thread.
 func Pause(n int) { vec.Pause(n) }
 
+// Fetch asks for memory that is soon to be read, in lines of 64 bytes, and does not wait for it.
+func Fetch(b []byte) {
+	if lines := len(b) / 64; lines > 0 {
+		vec.Fetch(unsafe.SliceData(b), lines)
+	}
+}
+
 func bytesOf[T any](x []T) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }
 
 func floatOf(x []byte) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }

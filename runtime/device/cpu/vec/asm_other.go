@@ -12,6 +12,9 @@ func asmFor(cpufeature.Level) *vec.Kernels { return nil }
 // Pause waits for n of the CPU's pauses, for loops that wait for another thread.
 func Pause(int) {}
 
+// Fetch asks for memory that is soon to be read, in lines of 64 bytes, and does not wait for it.
+func Fetch([]byte) {}
+
 func bytesOf[T any]([]T) *byte { panic("BUG: no assembly on this architecture") }
 
 func floatOf([]byte) *float32 { panic("BUG: no assembly on this architecture") }

@@ -95,7 +95,9 @@ func Shapes() (cases []Case) {
 		}
 		cases = append(cases, Case{Name: m.name + " gate+up", Family: "gate-ring-q8", Format: "q4_K", Rows: m.ff, Cols: m.embd})
 		for _, depth := range []int64{0, 128, 512, 3254} {
-			cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: "attend-step", Format: "f16", KVHeads: m.kvHeads, Group: m.group, Depth: depth})
+			for _, f := range []string{"f16", "q8_0"} {
+				cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: "attend-step", Format: f, KVHeads: m.kvHeads, Group: m.group, Depth: depth})
+			}
 		}
 	}
 	return cases
@@ -210,197 +212,195 @@ func (t *Timer) Time(c Case) []Rate {
 	if err := gpu.LoadVariants(d, []*kernel.Variant{v}); err != nil {
 		return fail(err)
 	}
-	b := bench{Timer: t, variant: v, query: q}
-	defer b.free()
-	if err := b.prepare(c); err != nil {
-		return fail(err)
-	}
 	var rates []Rate
 	for _, dependent := range []bool{false, true} {
 		if dependent && !v.Awaits {
 			continue
 		}
-		micros, err := b.time(dependent)
-		rates = append(rates, Rate{Case: c, Variant: v, Bytes: b.bytes, Micros: micros, Dependent: dependent, Err: err})
+		b, err := t.Bench(v, q, c.Depth, dependent)
+		if err != nil {
+			return fail(err)
+		}
+		micros, err := b.median(t.options.Replays)
+		b.Close()
+		rates = append(rates, Rate{Case: c, Variant: v, Bytes: b.Bytes, Micros: micros, Dependent: dependent, Err: err})
 	}
 	return rates
 }
 
-// bench is one variant on its memory.
-type bench struct {
-	*Timer
+// Bench is one variant on its memory: launches over copies of its matrix, recorded once where the driver can.
+type Bench struct {
+	Bytes int64 // of weights, or of keys and values, that a launch streams; the pool has copies of them
+
+	timer   *Timer
 	variant *kernel.Variant
 	query   kernel.Query
-	bytes   int64       // of weights that a launch streams; the pool has copies of them
+	run     func() error
+	n       int64       // launches of a run
 	copies  int64       // in the pool
 	stride  int64       // from one copy to the next
 	half    int64       // from a matrix to the one that it is paired with, in a copy
 	scratch gpu.Pointer // activations and outputs
+	out     int64       // in scratch: outputs
 	turns   int64       // in scratch: sines and cosines
 	partial int64       // in scratch: partial results, then counters
 
 	positions gpu.Pointer
+	graph     gpu.Graph
 	owned     []gpu.Pointer // to free
 }
 
-func (b *bench) alloc(bytes int64) (p gpu.Pointer, err error) {
-	if p, err = b.driver.Alloc(bytes); err == nil {
-		b.owned = append(b.owned, p)
+// Bench prepares a variant, whose kernel is loaded, for a query that its gate admits. depth is the positions before the first token, of attention. It
+// must be closed before another is made for a larger matrix.
+func (t *Timer) Bench(v *kernel.Variant, q kernel.Query, depth int64, dependent bool) (*Bench, error) {
+	b := &Bench{timer: t, variant: v, query: q}
+	if err := b.prepare(depth); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
-	return p, err
-}
-
-func (b *bench) free() {
-	for _, p := range b.owned {
-		b.driver.Free(p)
-	}
-}
-
-// takes reports whether the kernel has an argument.
-func (b *bench) takes(name string) bool {
-	return slices.ContainsFunc(b.variant.Args, func(a kernel.Arg) bool { return a.Name == name })
-}
-
-func (b *bench) prepare(c Case) (err error) {
-	info, _ := format.ByName(c.Format)
-	place := gate.Placements[c.Format][b.variant.Weights]
-	matrix := c.Rows * int64(place.RowBytes(int(c.Cols)/info.BlockElems)) // 0 of attention
-	b.bytes, b.half = matrix, (matrix+255)/256*256
-	b.stride = b.half
-	if b.takes("w_up") {
-		b.bytes, b.stride = 2*matrix, 2*b.half
-	}
-	scratch := 8 * (c.Rows + c.Cols) * b.query.Tokens
-	if c.KVHeads > 0 {
-		// A copy is the keys and the values of a context.
-		b.bytes = 2 * c.Depth * c.KVHeads * headDim * 2
-		if c.Tokens > 0 {
-			b.bytes = 2 * b.query.Context * c.KVHeads * headDim * 2
-		}
-		b.half = b.query.Context * c.KVHeads * headDim * 2
-		b.stride = 2 * b.half
-		heads := c.KVHeads * c.Group
-		b.turns = 4 * 2 * headDim * heads * b.query.Tokens // after queries and outputs: sines and cosines of one position at the depth
-		b.partial = b.turns + 4*headDim*b.query.Context
-		scratch = b.partial + 4*heads*b.query.Shares*(headDim+2) + 4*c.KVHeads
-	}
-	b.copies = max(1, b.options.PoolBytes/b.stride)
-	if err := b.grow(b.copies * b.stride); err != nil {
-		return err
-	}
-	if b.scratch, err = b.alloc(scratch); err != nil {
-		return err
-	}
-	var positions []byte
-	for i := range b.query.Tokens {
-		positions = binary.LittleEndian.AppendUint32(positions, uint32(c.Depth+i))
-	}
-	if b.positions, err = b.alloc(int64(len(positions))); err != nil {
-		return err
-	}
-	return errors.Join(b.driver.Fill(b.scratch, 0, scratch), b.driver.Upload(b.positions, positions))
-}
-
-// launch is the launch on copy i.
-func (b *bench) launch(i int64, dependent bool) gpu.Launch {
-	q, v := &b.query, b.variant
-	l := gpu.Launch{Kernel: v.Symbol, Grid: v.Grid(q), Block: [3]uint32{v.Threads, 1, 1}, SharedBytes: v.Shared(q), Dependent: dependent}
-	w := b.pool + gpu.Pointer(i%b.copies*b.stride)
-	for _, a := range v.Args {
-		switch a.Name {
-		case "w", "w0":
-			l.Args = append(l.Args, gpu.PointerArg(w))
-		case "w_up":
-			l.Args = append(l.Args, gpu.PointerArg(w+gpu.Pointer(b.half)))
-		case "x", "norm":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
-		case "y", "y0":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(8*q.Cols*q.Tokens)))
-		case "rows", "rows0":
-			l.Args = append(l.Args, gpu.I32(int32(q.Rows)))
-		case "cols":
-			l.Args = append(l.Args, gpu.I32(int32(q.Cols)))
-		case "tokens":
-			l.Args = append(l.Args, gpu.I32(int32(q.Tokens)))
-		case "y_stride":
-			l.Args = append(l.Args, gpu.I64(q.Rows))
-		case "eps":
-			l.Args = append(l.Args, gpu.F32(1e-6))
-		case "rows1", "rows2", "adjacent":
-			l.Args = append(l.Args, gpu.I32(0))
-		case "q":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch))
-		case "keys", "values", "k", "v": // k and v are of the cache, or, where keys and values are, of the token alone
-			p := w
-			if a.Name == "values" || a.Name == "v" {
-				p += gpu.Pointer(b.half)
-			}
-			if len(a.Name) == 1 && b.takes("keys") {
-				p = b.scratch
-			}
-			l.Args = append(l.Args, gpu.PointerArg(p))
-		case "out":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(4*headDim*q.Heads*q.Tokens)))
-		case "positions":
-			l.Args = append(l.Args, gpu.PointerArg(b.positions))
-		case "sines", "cosines":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.turns)))
-		case "partial":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial)))
-		case "arrivals":
-			l.Args = append(l.Args, gpu.PointerArg(b.scratch+gpu.Pointer(b.partial+4*q.Heads*q.Shares*(headDim+2))))
-		case "heads":
-			l.Args = append(l.Args, gpu.I32(int32(q.Heads)))
-		case "kv_heads":
-			l.Args = append(l.Args, gpu.I32(int32(q.KVHeads)))
-		case "group":
-			l.Args = append(l.Args, gpu.I32(int32(q.Group)))
-		case "head_dim", "dims":
-			l.Args = append(l.Args, gpu.I32(headDim))
-		case "scale":
-			l.Args = append(l.Args, gpu.F32(0.0883883))
-		default:
-			l.Args = append(l.Args, gpu.PointerArg(0))
-		}
-	}
-	return l
-}
-
-// time is the median over the replays of the time of a launch, in microseconds.
-func (b *bench) time(dependent bool) (float64, error) {
-	n := max(8, min(int64(b.options.Launches), b.copies))
-	record := func() error {
-		for i := range n {
-			if err := b.driver.Launch(b.launch(i, dependent && i > 0)); err != nil {
+	b.n = max(8, min(int64(t.options.Launches), b.copies))
+	b.run = func() error {
+		for i := range b.n {
+			if err := t.driver.Launch(b.launch(i, dependent && i > 0)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	run := record
-	if g, ok := b.driver.(gpu.Grapher); ok {
-		graph, err := g.Capture(record)
+	if g, ok := t.driver.(gpu.Grapher); ok {
+		graph, err := g.Capture(b.run)
+		if err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		b.graph, b.run = graph, graph.Replay
+	}
+	return b, nil
+}
+
+// Once is the time of a launch in one run of them, in microseconds. The first run warms up.
+func (b *Bench) Once() (float64, error) {
+	if err := b.timer.driver.Sync(); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if err := b.run(); err != nil {
+		return 0, err
+	}
+	if err := b.timer.driver.Sync(); err != nil {
+		return 0, err
+	}
+	return float64(time.Since(start).Nanoseconds()) / 1e3 / float64(b.n), nil
+}
+
+// median is that of some runs, after one that warms up.
+func (b *Bench) median(runs int) (float64, error) {
+	var all []float64
+	for range 1 + max(1, runs) {
+		micros, err := b.Once()
 		if err != nil {
 			return 0, err
 		}
-		defer graph.Close()
-		run = graph.Replay
+		all = append(all, micros)
 	}
-	var all []float64
-	for range 1 + max(1, b.options.Replays) {
-		if err := b.driver.Sync(); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if err := run(); err != nil {
-			return 0, err
-		}
-		if err := b.driver.Sync(); err != nil {
-			return 0, err
-		}
-		all = append(all, float64(time.Since(start).Nanoseconds())/1e3/float64(n))
-	}
-	all = all[1:] // the first warms up
+	all = all[1:]
 	slices.Sort(all)
 	return all[len(all)/2], nil
+}
+
+// Close frees what the bench has beside the pool.
+func (b *Bench) Close() error {
+	var err error
+	if b.graph != nil {
+		err = b.graph.Close()
+	}
+	for _, p := range b.owned {
+		err = errors.Join(err, b.timer.driver.Free(p))
+	}
+	b.graph, b.owned = nil, nil
+	return err
+}
+
+func (b *Bench) alloc(bytes int64) (p gpu.Pointer, err error) {
+	if p, err = b.timer.driver.Alloc(bytes); err == nil {
+		b.owned = append(b.owned, p)
+	}
+	return p, err
+}
+
+// takes reports whether the kernel has an argument.
+func (b *Bench) takes(name string) bool {
+	return slices.ContainsFunc(b.variant.Args, func(a kernel.Arg) bool { return a.Name == name })
+}
+
+func (b *Bench) prepare(depth int64) (err error) {
+	q, d := &b.query, b.timer.driver
+	info, ok := format.ByName(b.variant.Format)
+	if !ok || q.KVHeads == 0 && !b.takes("w") && !b.takes("w0") {
+		return fmt.Errorf("%s streams no matrix and no cache, so there is no way to time it", b.variant)
+	}
+	tokens := max(1, q.Tokens)
+	var scratch int64
+	if q.KVHeads > 0 {
+		// A copy is the keys and the values of a context.
+		row := q.KVHeads * q.HeadDim / int64(info.BlockElems) * int64(info.BlockBytes)
+		b.Bytes, b.half = 2*(depth+tokens-1)*row, ((depth+tokens)*row+255)/256*256
+		b.stride = 2 * b.half
+		heads := q.KVHeads * q.Group
+		b.out = 4 * tokens * q.HeadDim * heads
+		b.turns = 2 * b.out // after queries and outputs: sines and cosines of each position
+		b.partial = b.turns + 4*q.HeadDim*(depth+tokens)
+		scratch = b.partial + 4*tokens*heads*q.Shares*(q.HeadDim+2) + 4*q.KVHeads
+	} else {
+		place := gate.Placements[b.variant.Format][b.variant.Weights]
+		matrix := q.Rows * int64(place.RowBytes(int(q.Cols)/info.BlockElems))
+		b.Bytes, b.half = matrix, (matrix+255)/256*256
+		b.stride = b.half
+		if b.takes("w_up") {
+			b.Bytes, b.stride = 2*matrix, 2*b.half
+		}
+		b.out = 8 * tokens * q.Cols
+		scratch = b.out + 8*tokens*q.Rows
+	}
+	b.copies = max(1, b.timer.options.PoolBytes/b.stride)
+	if err := b.timer.grow(b.copies * b.stride); err != nil {
+		return err
+	}
+	if b.scratch, err = b.alloc(scratch); err != nil {
+		return err
+	}
+	if b.positions, err = b.alloc(4 * tokens); err != nil {
+		return err
+	}
+	var positions []byte
+	for i := range tokens {
+		positions = binary.LittleEndian.AppendUint32(positions, uint32(depth+i))
+	}
+	return errors.Join(d.Fill(b.scratch, 0, scratch), d.Upload(b.positions, positions))
+}
+
+// launch is the launch on copy i.
+func (b *Bench) launch(i int64, dependent bool) gpu.Launch {
+	q, v := &b.query, b.variant
+	l := gpu.Launch{Kernel: v.Symbol, Grid: v.Grid(q), Block: [3]uint32{v.Threads, 1, 1}, SharedBytes: v.Shared(q), Dependent: dependent}
+	w := b.timer.pool + gpu.Pointer(i%b.copies*b.stride)
+	at := func(offset int64) gpu.Arg { return gpu.PointerArg(b.scratch + gpu.Pointer(offset)) }
+	args := map[string]gpu.Arg{
+		"w": gpu.PointerArg(w), "w0": gpu.PointerArg(w), "w_up": gpu.PointerArg(w + gpu.Pointer(b.half)), "x": at(0), "norm": at(0), "y": at(b.out), "y0": at(b.out),
+		"rows": gpu.I32(int32(q.Rows)), "rows0": gpu.I32(int32(q.Rows)), "rows1": gpu.I32(0), "rows2": gpu.I32(0), "cols": gpu.I32(int32(q.Cols)),
+		"tokens": gpu.I32(int32(q.Tokens)), "y_stride": gpu.I64(q.Rows), "eps": gpu.F32(1e-6),
+		"q": at(0), "k": at(0), "v": at(0), "out": at(b.out), "keys": gpu.PointerArg(w), "values": gpu.PointerArg(w + gpu.Pointer(b.half)),
+		"positions": gpu.PointerArg(b.positions), "sines": at(b.turns), "cosines": at(b.turns), "partial": at(b.partial),
+		"arrivals": at(b.partial + 4*q.KVHeads*q.Group*q.Shares*(q.HeadDim+2)), "heads": gpu.I32(int32(q.Heads)), "kv_heads": gpu.I32(int32(q.KVHeads)), "group": gpu.I32(int32(q.Group)),
+		"head_dim": gpu.I32(int32(q.HeadDim)), "dims": gpu.I32(int32(q.HeadDim)), "adjacent": gpu.I32(0), "scale": gpu.F32(0.0883883),
+	}
+	if !b.takes("keys") { // the cache itself
+		args["k"], args["v"] = args["keys"], args["values"]
+	}
+	for _, a := range v.Args {
+		arg, ok := args[a.Name]
+		if !ok {
+			arg = gpu.PointerArg(0)
+		}
+		l.Args = append(l.Args, arg)
+	}
+	return l
 }

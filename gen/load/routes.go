@@ -1,0 +1,190 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/minfer/minfer/gen/diag"
+	"github.com/minfer/minfer/gen/model"
+	"github.com/minfer/minfer/gen/spec"
+)
+
+// routes puts what was measured into the families: where a variant comes first, and variants of the spec with other values of their free
+// parameters where those do. The order of files, runs and rows makes no difference.
+func (l *loader) routes(set *spec.Set, families []*model.Family, devices []*model.Device) {
+	for _, s := range set.Routes {
+		if s.Routes.Set() {
+			l.fileName(s.Routes)
+		}
+		if s.Faulty {
+			continue
+		}
+		i := slices.IndexFunc(devices, func(d *model.Device) bool { return d.Name == s.Routes.Value })
+		if i < 0 {
+			var names []string
+			for _, d := range devices {
+				names = append(names, d.Name)
+			}
+			l.diags.Addf(s.Routes.At, "no device is called %s%s; the devices are %s", s.Routes.Value, diag.Meant(s.Routes.Value, names), strings.Join(names, ", "))
+			continue
+		}
+		for _, run := range s.Runs {
+			for _, w := range run.First {
+				l.win(set, families, devices[i].Arch, run, w)
+			}
+		}
+	}
+	for _, fam := range families {
+		// Those of the spec come first, in its order.
+		slices.SortStableFunc(fam.Variants, func(a, b *model.Variant) int {
+			if a.Base == nil || b.Base == nil {
+				return cmp.Compare(derived(a), derived(b))
+			}
+			return cmp.Compare(a.Name, b.Name)
+		})
+		for _, v := range fam.Variants {
+			if v.Base != nil {
+				slices.Sort(v.Formats)
+			}
+			slices.SortFunc(v.First, func(a, b *model.First) int {
+				return cmp.Or(cmp.Compare(a.Format, b.Format), cmp.Compare(a.Arch, b.Arch), slices.CompareFunc(a.Dims, b.Dims, func(x, y model.Size) int {
+					return cmp.Or(cmp.Compare(x.Dim, y.Dim), cmp.Compare(x.Value, y.Value))
+				}))
+			})
+		}
+	}
+}
+
+func derived(v *model.Variant) int {
+	if v.Base != nil {
+		return 1
+	}
+	return 0
+}
+
+// win resolves one row of routes.
+func (l *loader) win(set *spec.Set, families []*model.Family, arch int, run spec.Run, w spec.Win) {
+	i := slices.IndexFunc(families, func(f *model.Family) bool { return f.Name == w.Kernel.Value && !f.CPU })
+	if i < 0 {
+		if !slices.ContainsFunc(set.Kernels, func(s *spec.Kernel) bool { return s.Kernel.Value == w.Kernel.Value && s.Target.Value != "cpu" }) {
+			l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s", w.Kernel.Value)
+		}
+		return // or what is wrong with the family has been said
+	}
+	fam := families[i]
+	var f *model.Format
+	for _, x := range fam.Formats {
+		if x.Name == w.Format.Value {
+			f = x
+		}
+	}
+	switch {
+	case w.Format.Set() && f == nil:
+		l.diags.Addf(w.Format.At, "%s is no format of %s", w.Format.Value, fam.Name)
+		return
+	case f == nil && len(fam.Formats) > 0:
+		l.diags.Addf(w.At, "key format is missing; %s has formats", fam.Name)
+		return
+	}
+	var names []string
+	var v *model.Variant
+	for _, x := range fam.VariantsFor(f) {
+		if x.Base != nil {
+			continue
+		}
+		names = append(names, x.Name)
+		if x.Name == w.Variant.Value {
+			v = x
+		}
+	}
+	if v == nil {
+		l.diags.Addf(w.Variant.At, "%s has no variant %s%s for the format; there are %s", fam.Name, w.Variant.Value, diag.Meant(w.Variant.Value, names), strings.Join(names, ", "))
+		return
+	}
+	settings, ok := l.settings(v, w.Set)
+	if !ok {
+		return
+	}
+	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(w.Figure, run.Device, run.Date, run.Command)}
+	sizes := slices.Sorted(maps.Values(fam.Dims))
+	sizes = slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
+	for _, e := range w.Shape.Entries {
+		if !slices.Contains(sizes, model.Dim(e.Name.Value)) {
+			l.diags.Addf(e.Name.At, "shape: %s has no size %s; the sizes are %s", fam.Name, e.Name.Value, strings.Trim(fmt.Sprint(sizes), "[]"))
+			return
+		}
+		first.Dims = append(first.Dims, model.Size{Dim: model.Dim(e.Name.Value), Value: int64(e.Value.Value)})
+	}
+	slices.SortFunc(first.Dims, func(x, y model.Size) int { return cmp.Compare(x.Dim, y.Dim) })
+	for _, x := range fam.Variants {
+		for _, other := range x.First {
+			if x.Weights == v.Weights && other.Format == first.Format && other.Arch == arch && meet(other.Dims, first.Dims) {
+				l.diags.Addf(w.Shape.At, "shape: %s already says what comes first for %s", l.pos.At(other, ""), first.Shape())
+				return
+			}
+		}
+	}
+	l.pos.set(first, "", w.At)
+	if len(settings) > 0 {
+		if v = l.tuned(fam, v, settings, w); v == nil {
+			return
+		}
+		if f != nil && !slices.Contains(v.Formats, f.Name) {
+			v.Formats = append(v.Formats, f.Name)
+		}
+	}
+	v.First = append(v.First, first)
+}
+
+// settings resolves the values of a row, each of which the spec of the variant lists.
+func (l *loader) settings(v *model.Variant, set spec.Map[spec.Int]) (all []model.Setting, ok bool) {
+	for _, e := range set.Entries {
+		i := slices.IndexFunc(v.Free, func(p model.Free) bool { return p.Name == e.Name.Value })
+		switch {
+		case i < 0:
+			l.diags.Addf(e.Name.At, "set: %s is no free parameter of variant %s; the spec of the kernel lists them under free", e.Name.Value, v.Name)
+			return nil, false
+		case !slices.Contains(v.Free[i].Values, e.Value.Value):
+			l.diags.Addf(e.Value.At, "set: %s is %d; the spec of the kernel allows %s", e.Name.Value, e.Value.Value, numbers(v.Free[i].Values))
+			return nil, false
+		}
+		if v.Value(e.Name.Value) != e.Value.Value {
+			all = append(all, model.Setting{Name: e.Name.Value, Value: e.Value.Value})
+		}
+	}
+	return all, true
+}
+
+// tuned is the family's variant with other values, made when it is first asked for.
+func (l *loader) tuned(fam *model.Family, base *model.Variant, settings []model.Setting, w spec.Win) *model.Variant {
+	v := base.With(settings)
+	for _, x := range fam.Variants {
+		if x.Name != v.Name {
+			continue
+		}
+		if x.Base == base {
+			return x
+		}
+		l.diags.Addf(w.Variant.At, "%s with these values would be called %s, as another variant of the spec is", base.Name, v.Name)
+		return nil
+	}
+	v.Formats = nil
+	l.pos.set(v, "", w.At)
+	fam.Variants = append(fam.Variants, v)
+	return v
+}
+
+// meet reports whether some shape has all of these sizes.
+func meet(a, b []model.Size) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.Dim == y.Dim && x.Value != y.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
