@@ -27,12 +27,13 @@ cross:
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	GOOS=linux GOARCH=arm64 go vet ./...
 
-# The tests that need neither a GPU nor its emulator, on another architecture: there is no assembly for it, portable kernels run.
+# The tests of the runtime that need neither a GPU nor its emulator, on another architecture: there is no assembly for it, portable
+# kernels run.
 # Needs qemu-user (Debian: apt-get install qemu-user-static).
 QEMU_ARM64 ?= qemu-aarch64-static
 arm64:
 	GOARCH=arm64 go test -exec $(QEMU_ARM64) -timeout 60m \
-		$$(go list ./runtime/... ./generated/... | grep -v -e /device/cuda -e /device/emu -e /device/gpu -e /conform)
+		$$(go list ./runtime/... ./generated/... | grep -v -e /device/cuda -e /device/emu -e /device/gpu -e /conform -e /demo/)
 
 generate:
 	go generate ./...

@@ -2,12 +2,14 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	ardan "github.com/ardanlabs/jinja"
@@ -206,6 +208,10 @@ func TestLibrariesOverflowTheStack(t *testing.T) {
 		c := exec.Command(os.Args[0], "-test.run=^TestLibrariesOverflowTheStack$")
 		c.Env = append(os.Environ(), variable+"="+library)
 		out, err := c.CombinedOutput()
+		if errors.Is(err, syscall.ENOEXEC) {
+			t.Logf("%s: an emulator runs this program, and the system cannot", library)
+			continue
+		}
 		if err == nil || !strings.Contains(string(out), "stack") {
 			t.Errorf("%s: %v\n%.300s", library, err, out)
 		}

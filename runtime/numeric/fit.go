@@ -87,8 +87,8 @@ func RoundEven(x float32, lo, hi int) int {
 	if x >= float32(hi) {
 		return hi
 	}
-	// The sum has no bits left behind the point; its fraction is the integer.
-	return int(int32(math.Float32bits(x+0x1.8p23)) - 0x4b400000)
+	// The sum has no bits left behind the point; its fraction is the integer. Converted, so that no machine fuses it with the caller's product.
+	return int(int32(math.Float32bits(float32(x)+0x1.8p23)) - 0x4b400000)
 }
 
 // RoundAway is the integer nearest to x, ties away from zero, held within lo..hi; NaN gives lo.

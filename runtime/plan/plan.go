@@ -378,11 +378,13 @@ func (p *Plan) Variants() ([]*kernel.Variant, error) {
 		}
 		add(launches)
 	}
-	launches, _, err := p.Top(1)
-	if err != nil {
-		return nil, err
+	for _, k := range []int{1, min(2, p.Graph.Vocab)} { // one is found by a kernel of its own, more by those that find any number
+		launches, _, err := p.Top(k)
+		if err != nil {
+			return nil, err
+		}
+		add(launches)
 	}
-	add(launches)
 	return all, nil
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,6 +230,44 @@ func TestTop(t *testing.T) {
 	for _, k := range []int{0, -1, 1025, 152065} {
 		if _, _, err := p.Top(k); err == nil {
 			t.Errorf("the best %d are found", k)
+		}
+	}
+}
+
+// Whatever is launched is among the variants that a device loads: steps of any number of tokens, and the largest logits of any number.
+func TestVariantsHoldWhatIsLaunched(t *testing.T) {
+	g := *graph(t, "llama")
+	for _, vocab := range []int{1, g.Vocab, 152064} {
+		p := small(t, "llama", hopper, Options{})
+		wide := *p.Graph
+		wide.Vocab = vocab
+		p.Graph = &wide
+		all, err := p.Variants()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var launches []Launch
+		for _, tokens := range []int{1, 2, 7, 8, 100} {
+			step, err := p.Step(tokens, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches = append(launches, step...)
+		}
+		for _, k := range []int{1, 2, 3, 40, 1024} {
+			if k > vocab {
+				continue
+			}
+			top, _, err := p.Top(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches = append(launches, top...)
+		}
+		for _, l := range launches {
+			if !slices.Contains(all, l.Variant) {
+				t.Errorf("vocabulary of %d: %s is launched by %s, which is not loaded", vocab, l.Name, l.Variant)
+			}
 		}
 	}
 }

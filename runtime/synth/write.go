@@ -76,7 +76,7 @@ func (t Tensor) vector(seed uint64, out io.Writer) error {
 	rng := stream(seed, t.Name)
 	b := make([]byte, 0, t.SizeBytes)
 	for i := range t.Dims[0] {
-		v := float32(t.values.mean + float64(t.values.sd*rng.NormFloat64()))
+		v := float32(t.values.mean + float64(t.values.sd*gaussian(rng)))
 		if t.values.given != nil {
 			v = t.values.given[i]
 		}

@@ -81,13 +81,9 @@ func (w *waiter) wait() {
 	}
 }
 
-// fetch asks for a bit of what the worker reads first, then the first helper for what the caller does, who has other work, and
-// reports whether there was any left.
+// fetch asks for a bit of what the worker reads first, and reports whether there was any left.
 func (w *waiter) fetch(a *ahead) bool {
 	b, at := a.first[w.worker], w.done
-	if at >= len(b) && w.worker == 1 {
-		b, at = a.first[0], at-(len(b)+fetchBytes-1)/fetchBytes*fetchBytes
-	}
 	if at >= len(b) {
 		return false
 	}

@@ -87,9 +87,8 @@ func TestAhead(t *testing.T) {
 			}
 		}
 	}
-	// A worker asks for its own bytes, the first helper then for the caller's, and nobody for more.
-	a := &ahead{[][]byte{make([]byte, 3*fetchBytes+64), make([]byte, fetchBytes/2), nil}}
-	for worker, want := range []int{4, 5, 0} {
+	a := &ahead{[][]byte{make([]byte, 3*fetchBytes+64), make([]byte, fetchBytes), nil}}
+	for worker, want := range []int{4, 1, 0} {
 		w, n := waiter{p: s.model.pool, worker: worker}, 0
 		for w.fetch(a) {
 			n++
