@@ -377,6 +377,9 @@ func (p *Plan) Variants() ([]*kernel.Variant, error) {
 			return nil, err
 		}
 		add(launches)
+		if tokens == tileTokens {
+			add(p.alternatives(launches))
+		}
 	}
 	for _, k := range []int{1, min(2, p.Graph.Vocab)} { // one is found by a kernel of its own, more by those that find any number
 		launches, _, err := p.Top(k)
@@ -386,6 +389,23 @@ func (p *Plan) Variants() ([]*kernel.Variant, error) {
 		add(launches)
 	}
 	return all, nil
+}
+
+// alternatives is launches by the other variants that their gates admit: which comes first may turn on the number of tokens.
+func (p *Plan) alternatives(launches []Launch) (all []Launch) {
+	for _, l := range launches {
+		for _, e := range gate.All {
+			if e.Family != l.Variant.Family || e.Format != l.Variant.Format {
+				continue
+			}
+			for i := range e.Steps {
+				if v := e.Steps[i].Variant; e.Steps[i].Refuse(&l.Query) < 0 && !p.Options.Off[v.Switch] {
+					all = append(all, Launch{Variant: v, Query: l.Query})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // Why says how the launch came to its kernel.

@@ -178,8 +178,15 @@ func TestManyTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		loaded, err := p.Variants()
+		if err != nil {
+			t.Fatal(err)
+		}
 		rounded, products := map[int]int{}, 0
 		for _, l := range launches {
+			if !slices.Contains(loaded, l.Variant) {
+				t.Errorf("%+v: %s runs on %s, which is not loaded", c, l.Name, l.Variant)
+			}
 			if l.Variant.Family == "round-bf16" {
 				if l.Args[0].Ref != Value || l.Args[1] != (Arg{Ref: Halves, Index: l.Args[0].Index}) {
 					t.Errorf("%s: %+v", l.Name, l.Args)
