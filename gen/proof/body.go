@@ -56,6 +56,9 @@ func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string)
 			if together && !inside {
 				flaws = append(flaws, fmt.Sprintf("digit %s deals threads that body %s adds up to another axis than %s, so its sum would mix outputs", p.Name, fam.Template, body.axis))
 			}
+			if body.over == overWarp && together && inside && lanes*p.Radix > warp {
+				flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over %d threads, and body %s adds within a warp of %d", p.Name, body.axis, lanes*p.Radix, fam.Template, warp))
+			}
 			if !together && inside {
 				flaws = append(flaws, fmt.Sprintf("digit %s spreads %s over %ss, each of which would write its own sum; body %s adds within a %s", p.Name, body.axis, body.over, fam.Template, body.over))
 			}

@@ -53,6 +53,19 @@ func TestTilesRefuse(t *testing.T) {
 	}
 }
 
+// Sums that a warp adds up, over other threads than those of one warp.
+func TestWarpSumsRefuse(t *testing.T) {
+	const f32 = "kernels/matvec-f32.yaml"
+	for _, c := range []struct{ old, new, want string }{
+		{"name: lane, at: thread, radix: 32", "name: lane, at: thread, radix: 64", "digit lane spreads unit over 64 threads, and body matvec_f32 adds within a warp of 32"},
+		{"name: lane, at: thread, radix: 32", "name: lane, at: thread, radix: 16", "so its sum would mix outputs"},
+	} {
+		if found := proved(t, f32, changed(t, f32, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+f32+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
 // changed is the text of a spec with one change.
 func changed(t *testing.T, name, from, to string) string {
 	t.Helper()
