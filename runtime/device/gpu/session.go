@@ -11,6 +11,7 @@ import (
 	"github.com/minfer/minfer/generated/cpu"
 	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/device"
+	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 	"github.com/minfer/minfer/runtime/plan"
 )
@@ -145,27 +146,39 @@ func (s *session) uploaded(err *error, data []byte) Pointer {
 	return p
 }
 
+// replace allocates memory in place of what p points to.
+func (s *session) replace(err *error, p *Pointer, bytes int64) {
+	if *p != 0 {
+		*err = errors.Join(*err, s.model.driver.Free(*p))
+		s.owned = slices.DeleteFunc(s.owned, func(q Pointer) bool { return q == *p })
+	}
+	*p = s.alloc(err, bytes)
+}
+
 // slot allocates a slot for rows rows, with room for their 8-bit codes and for bf16.
 func (s *session) slot(err *error, i, rows int) {
 	width := int64(s.layout[i].Width)
-	s.slots[i] = s.alloc(err, int64(rows)*width*4)
+	s.replace(err, &s.slots[i], int64(rows)*width*4)
 	blocks := (width + cpu.ActivationBlockElems - 1) / cpu.ActivationBlockElems
-	s.codes[i] = s.alloc(err, int64(rows)*blocks*cpu.ActivationBlockBytes)
-	s.halves[i] = s.alloc(err, int64(rows)*width*2)
+	s.replace(err, &s.codes[i], int64(rows)*blocks*cpu.ActivationBlockBytes)
+	s.replace(err, &s.halves[i], int64(rows)*width*2)
 }
 
-// want makes per-wanted slots hold at least n rows.
+// want makes per-wanted slots hold at least n rows. After an error they hold none.
 func (s *session) want(err *error, n int) {
 	if n <= s.wantedRows {
 		return
 	}
+	*err = errors.Join(*err, s.forget()) // steps point to the old slots
 	for i, slot := range s.layout {
 		if slot.Rows == op.PerWanted {
 			s.slot(err, i, n)
 		}
 	}
 	s.wantedRows = n
-	*err = errors.Join(*err, s.forget()) // they point to the old slots
+	if *err != nil {
+		s.wantedRows = 0
+	}
 }
 
 // forget drops the steps that are bound to memory.
@@ -196,6 +209,14 @@ func (s *session) launches(key shape) ([]Launch, []string, error) {
 			return nil, nil, err
 		}
 		planned = append(planned, t.launches...)
+	}
+	// The model loaded the kernels of common steps; this one's may be others.
+	variants := make([]*kernel.Variant, len(planned))
+	for i, l := range planned {
+		variants[i] = l.Variant
+	}
+	if err := LoadVariants(s.model.driver, variants); err != nil {
+		return nil, nil, err
 	}
 	bound, names := make([]Launch, len(planned)), make([]string, len(planned))
 	for i, l := range planned {
@@ -414,11 +435,14 @@ func (s *session) roomForBest(err *error, k int) {
 	if *err = e; e != nil || t.bytes <= s.bestBytes {
 		return
 	}
+	*err = s.forget() // steps point to the old ones
 	for i := range s.best {
-		s.best[i] = s.alloc(err, t.bytes)
+		s.replace(err, &s.best[i], t.bytes)
 	}
 	s.bestBytes = t.bytes
-	*err = errors.Join(*err, s.forget()) // they point to the old ones
+	if *err != nil {
+		s.bestBytes = 0
+	}
 }
 
 // recordedTokens is the most tokens of a step that is recorded: with more of them the launches cost little beside their work.
