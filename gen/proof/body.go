@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/minfer/minfer/gen/layout"
 	"github.com/minfer/minfer/gen/model"
@@ -67,6 +68,48 @@ func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string)
 	}
 	if n := g.Threads(); n%warp != 0 {
 		flaws = append(flaws, fmt.Sprintf("a block has %d threads; body %s adds over whole warps of %d", n, fam.Template, warp))
+	}
+	return flaws
+}
+
+// products are the bodies whose tensor cores fix where a lane's sums belong: of a product of 16 by 8, lane 4*group + seat holds rows
+// group + 8*half and columns 2*seat + pair (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Each names the axis of the rows and of the columns.
+// A body with helpers has other warps to decode for it.
+var products = map[string]struct {
+	rows, columns string
+	helpers       bool
+}{
+	"matmul_mma": {"row", "token", true},
+	"attend_mma": {"token", "position", false},
+}
+
+// fragments finds digits that are dealt otherwise than the tensor cores deal them.
+func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
+	body, known := products[fam.Template]
+	if !known {
+		return nil
+	}
+	for _, want := range []struct {
+		digit, axis   string
+		radix, stride int
+	}{{"group", body.rows, 8, 1}, {"half", body.rows, 2, 8}, {"pair", body.columns, 2, 1}, {"seat", body.columns, 4, 2}} {
+		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == want.digit })
+		axis := g.Axis(want.axis)
+		if i < 0 || axis == nil || g.Digits[i].Radix != want.radix || axis.Stride[i] != want.stride {
+			flaws = append(flaws, fmt.Sprintf("digit %s: the tensor cores of body %s deal it with radix %d and stride %d of axis %s", want.digit, fam.Template, want.radix, want.stride, want.axis))
+		}
+	}
+	if body.helpers && g.Helpers == 0 {
+		flaws = append(flaws, fmt.Sprintf("helpers are due: body %s decodes weights with threads of their own", fam.Template))
+	}
+	var threads []string
+	for _, p := range g.Digits {
+		if p.Place == layout.Thread {
+			threads = append(threads, p.Name)
+		}
+	}
+	if n := len(threads); n < 2 || threads[n-2] != "group" || threads[n-1] != "seat" {
+		flaws = append(flaws, fmt.Sprintf("the last two digits of the thread are group and seat, which make up the lane of body %s", fam.Template))
 	}
 	return flaws
 }
