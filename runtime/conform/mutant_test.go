@@ -185,11 +185,16 @@ func decoderMutants(s *Subject, unit string) (all []mutant) {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
+	body, err := cuda.Sources.ReadFile(s.Variant.Source)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	holds := strings.Contains(string(body), "_held") // loads that are on their way while others are decoded
 	lines := strings.Split(string(data), "\n")
 	inside := false
 	for i, line := range lines {
 		if strings.HasPrefix(line, "MINFER_DEVICE") {
-			inside = strings.Contains(line, unit+"&") && !strings.Contains(line, " unit_code(") && !strings.Contains(line, " unit_scale(") && !strings.Contains(line, " unit_offset(") && !strings.Contains(line, " unit_bias(")
+			inside = strings.Contains(line, unit+"&") && (holds || !strings.Contains(line, "_held")) && !strings.Contains(line, " unit_code(") && !strings.Contains(line, " unit_scale(") && !strings.Contains(line, " unit_offset(") && !strings.Contains(line, " unit_bias(")
 		}
 		if line == "}" {
 			inside = false

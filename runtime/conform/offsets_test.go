@@ -53,7 +53,7 @@ func TestAddressesAre64Bits(t *testing.T) {
 var (
 	wideName    = regexp.MustCompile(`\b(?:size_t|long long|int64_t|uint64_t) (\w+)( =|,|\))`)
 	globalName  = regexp.MustCompile(`(?:const )?(?:uint8_t|float|int|uint16_t|uint64_t)\*(?: __restrict__)? (\w+)`)
-	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared|full|reinterpret_cast<\w+\*>\(ring|ring|stage)\b`)
+	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared|full|tiles|weights|reinterpret_cast<\w+\*>\(ring|ring|stage)\b`)
 	ofRow       = regexp.MustCompile(`^\d+ \* \w+$`)
 	offsetStart = regexp.MustCompile(`\b(\w+)(\[| \+ )`)
 )
@@ -85,6 +85,8 @@ func narrowAddresses(text string) (found int, narrow []string) {
 					found++
 					// A literal times an index is an element of a row, which an argument of 32 bits counts.
 					ok := ofRow.MatchString(strings.TrimSpace(term)) || strings.Contains(term, "(size_t)") || strings.Contains(term, "_bytes") && strings.Contains(term, "size_t")
+					// A place in a tile is one in shared memory, and a token before the last is counted by an argument of 32 bits.
+					ok = ok || strings.Contains(term, "tile_at(") || strings.HasPrefix(strings.TrimSpace(term), "min(tokens, ")
 					for name := range wide {
 						ok = ok || regexp.MustCompile(`\b`+name+`\b`).MatchString(term)
 					}
