@@ -38,16 +38,30 @@ const (
 )
 
 func (m *modelFlags) add(f *flagSet) {
-	m.path, m.device, m.precision, m.keys, m.values = "", "cpu", string(device.Q8), "f16", "f16"
+	m.path, m.device = "", "cpu"
 	f.group("Model")
 	m.addPath(f)
 	dev := f.text(&m.device, "-dev, --device", "NAME", "what computes: cpu; cuda or cuda:N (a GPU, in a build with it); emu (kernels for GPUs on this machine: slow); see --list-devices").orEnv("LLAMA_ARG_DEVICE")
 	f.complete(dev, device.Kinds())
 	f.integer(&m.threads, 1, maxThreads, nil, "-t, --threads", "N", "threads of the CPU; one for each core, if not given").orEnv("LLAMA_ARG_THREADS")
 	f.integer(&m.batch, 1, maxBatch, nil, "-b, --batch-size", "N", "prompt tokens computed at a time; the device's choice, if not given").orEnv("LLAMA_ARG_BATCH")
+	m.addNumeric(f)
+}
+
+// addNumeric is for verbs that compute, or plan to: what is rounded to what.
+func (m *modelFlags) addNumeric(f *flagSet) {
+	m.precision, m.keys, m.values = string(device.Q8), device.KVTypeNames()[0], device.KVTypeNames()[0]
 	f.choice(&m.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8 (8 bits, a scale for each 32; bf16 where a GPU multiplies many tokens on tensor cores), f32, or auto (as measured on the device's kind, matrix by matrix)")
 	f.choice(&m.keys, device.KVTypeNames(), "-ctk, --cache-type-k", "TYPE", "numbers in the cache of keys: f16, f32, or q8_0 (8 bits, a scale for each 32: about half of f16)").orEnv("LLAMA_ARG_CACHE_TYPE_K")
 	f.choice(&m.values, device.KVTypeNames(), "-ctv, --cache-type-v", "TYPE", "the same of values; both must be alike").orEnv("LLAMA_ARG_CACHE_TYPE_V")
+}
+
+// checkNumeric refuses what addNumeric's flags admit one by one.
+func (m *modelFlags) checkNumeric() error {
+	if m.keys != m.values {
+		return usagef("-ctk %s and -ctv %s differ: keys and values have one type here; give both", m.keys, m.values)
+	}
+	return nil
 }
 
 // precisions is the values of --precision.
@@ -76,8 +90,8 @@ func (m *modelFlags) addContext(f *flagSet) {
 
 // check refuses what can be refused before the model is opened.
 func (m *modelFlags) check(a *app) error {
-	if m.keys != m.values {
-		return usagef("-ctk %s and -ctv %s differ: keys and values have one type here; give both", m.keys, m.values)
+	if err := m.checkNumeric(); err != nil {
+		return err
 	}
 	if _, err := device.Open(m.device); err != nil {
 		return usagef("--device: %v", err)

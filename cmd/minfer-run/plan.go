@@ -41,16 +41,14 @@ func architectures() (numbers, named string) {
 
 // gpuFlags choose what is planned for; audit and plan have them.
 type gpuFlags struct {
-	model     modelFlags
-	arch      int
-	precision string
-	kvType    string
-	json      bool
+	model modelFlags
+	arch  int
+	json  bool
 }
 
 func (g *gpuFlags) add(f *flagSet) {
 	g.model.addPath(f)
-	g.arch, g.precision, g.kvType = 90, string(device.Q8), device.KVTypeNames()[0]
+	g.arch = 90
 	numbers, named := architectures()
 	f.add("--arch", "N", "architecture of the GPU: "+named, &value{text: "90", parse: func(s string) error {
 		n, err := strconv.Atoi(strings.TrimPrefix(s, "sm_"))
@@ -60,14 +58,13 @@ func (g *gpuFlags) add(f *flagSet) {
 		g.arch = n
 		return nil
 	}})
-	f.choice(&g.precision, precisions(), "--precision", "CLASS", "activations in products with quantized weights: q8, f32, or auto (as measured, matrix by matrix)")
-	f.choice(&g.kvType, device.KVTypeNames(), "-ctk, --cache-type-k", "TYPE", "numbers in the cache: "+strings.Join(device.KVTypeNames(), ", "))
+	g.model.addNumeric(f)
 	f.yes(&g.json, "--json", "JSON")
 }
 
 func (g *gpuFlags) options() plan.Options {
-	kv, _ := device.ParseKVType(g.kvType) // the flag admits no other name
-	return plan.Options{Precision: device.Precision(g.precision), KVType: kv, Off: gpu.SwitchedOff()}
+	kv, _ := device.ParseKVType(g.model.keys) // the flag admits no other name
+	return plan.Options{Precision: device.Precision(g.model.precision), KVType: kv, Off: gpu.SwitchedOff()}
 }
 
 func (a *app) auditCommand() *cobra.Command {
@@ -233,6 +230,9 @@ func btoi(b bool) int {
 }
 
 func (a *app) audit(o *gpuFlags) error {
+	if err := o.model.checkNumeric(); err != nil {
+		return err
+	}
 	a.checkSwitches()
 	f, err := o.model.file()
 	if err != nil {
@@ -375,6 +375,9 @@ type planReport struct {
 }
 
 func (a *app) plan(o *planFlags) error {
+	if err := o.model.checkNumeric(); err != nil {
+		return err
+	}
 	a.checkSwitches()
 	f, err := o.model.file()
 	if err != nil {

@@ -94,7 +94,7 @@ func refuser(terms []bound.Term) func(*kernel.Query) int {
 // shapeOf is a query in the generator's words.
 func shapeOf(q *kernel.Query) bound.Shape {
 	s := bound.Shape{Dims: map[model.Dim]int64{}, Arch: q.Arch, SharedBytes: q.SharedBytes, Weights: model.WeightLayout(q.Weights)}
-	for _, d := range []model.Dim{model.Rows, model.Cols, model.Tokens, model.Heads, model.KVHeads, model.HeadDim, model.Context, model.Group, model.ShareOf} {
+	for _, d := range model.Dims {
 		s.Dims[d] = q.Dim(string(d))
 	}
 	return s

@@ -152,6 +152,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--depth %d: 0 to %d positions are allowed", o.depth, 1<<20)
 	case slices.ContainsFunc(o.tokens, func(n int) bool { return n < 1 || n > 65535 }):
 		return fmt.Errorf("--tokens %s: 1 to 65535 are allowed", strings.Trim(fmt.Sprint(o.tokens), "[]"))
+	case o.crossovers && o.dry:
+		return errors.New("--dry-run: crossovers have no contenders to list; give one of the two flags")
 	case o.crossovers && o.out != "":
 		return errors.New("-o: crossovers are no routes; what they show belongs in specs/kernels/matvec-f32.yaml")
 	case o.crossovers:

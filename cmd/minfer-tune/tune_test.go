@@ -170,6 +170,7 @@ func TestTuneRefuses(t *testing.T) {
 		{"--tokens 0: 1 to 65535", []string{"--device", "emu", "--model", file, "--tokens", "0"}},
 		{"--device cpu: kernels are tuned on cuda[:N] or emu", []string{"--device", "cpu", "--model", file}},
 		{"-o: crossovers are no routes", []string{"--device", "emu", "--crossovers", "-o", "sm90.yaml"}},
+		{"--dry-run: crossovers have no contenders to list", []string{"--device", "emu", "--crossovers", "--dry-run"}},
 		{"unknown flag: --fast", []string{"--fast"}},
 	} {
 		code, out, errs := runArgs(t.Context(), x.args...)

@@ -16,8 +16,13 @@ import (
 // CPUFeatures are the sets of vector instructions that bodies may need, as package cpufeature calls them.
 var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
 
-// dims are the sizes of a shape by name.
-var dims = []string{string(model.Rows), string(model.Cols), string(model.Tokens), string(model.Heads), string(model.KVHeads), string(model.HeadDim), string(model.Context), string(model.Group), string(model.ShareOf), string(model.Kept)}
+// dims are the names of the sizes of a shape.
+var dims = func() (names []string) {
+	for _, d := range model.Dims {
+		names = append(names, string(d))
+	}
+	return names
+}()
 
 // device resolves a device class.
 func (l *loader) device(s *spec.Device) *model.Device {
@@ -528,7 +533,7 @@ func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
 		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
 	}
 	r.Formats = b.formatsOf("routes", s.Formats)
-	r.Why = provenance(s.Figure, s.Device, s.Date, s.Command)
+	r.Why = provenance(s.Provenance)
 	v.Routes = append(v.Routes, r)
 }
 
@@ -540,7 +545,7 @@ func (b *kernelLoader) crossover(s spec.KernelCrossover) {
 		b.diags.Addf(s.Class.At, "crossovers: %s is the family's own class; variants of one class are ordered by routes", s.Class.Value)
 	}
 	b.family.Crossovers = append(b.family.Crossovers, model.Crossover{Class: s.Class.Value, Formats: b.formatsOf("crossovers", s.Formats), Arch: s.Arch.Value,
-		RowsAbove: int64(s.Rows.Or(0)), ColsUpTo: int64(s.Cols.Or(0)), ElemsUpTo: int64(s.Elems.Or(0)), Why: provenance(s.Figure, s.Device, s.Date, s.Command)})
+		RowsAbove: int64(s.Rows.Or(0)), ColsUpTo: int64(s.Cols.Or(0)), ElemsUpTo: int64(s.Elems.Or(0)), Why: provenance(s.Provenance)})
 }
 
 // formatsOf is the names of a list, each a format of the family.
@@ -555,6 +560,6 @@ func (b *kernelLoader) formatsOf(key string, list []spec.Text) (names []string) 
 }
 
 // provenance is where a measured preference comes from.
-func provenance(figure, device, date, command spec.Text) string {
-	return strings.Join([]string{figure.Value, device.Value, date.Value, command.Value}, "; ")
+func provenance(p spec.Provenance) string {
+	return strings.Join([]string{p.Figure.Value, p.Device.Value, p.Date.Value, p.Command.Value}, "; ")
 }

@@ -108,7 +108,7 @@ func (l *loader) win(set *spec.Set, families []*model.Family, arch int, run spec
 	if !ok {
 		return
 	}
-	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(w.Figure, run.Device, run.Date, run.Command)}
+	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
 	sizes := slices.Sorted(maps.Values(fam.Dims))
 	sizes = slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
 	for _, e := range w.Shape.Entries {

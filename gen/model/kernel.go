@@ -25,6 +25,9 @@ const (
 	Kept    Dim = "kept"     // of the numbers of a row: how many are asked for
 )
 
+// Dims lists them.
+var Dims = []Dim{Rows, Cols, Tokens, Heads, KVHeads, HeadDim, Context, Group, ShareOf, Kept}
+
 // Device is what a class of GPUs allows: the limits that gates are derived from.
 type Device struct {
 	Name              string

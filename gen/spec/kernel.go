@@ -130,6 +130,14 @@ type KernelVariant struct {
 	Routes   []KernelRoute   `yaml:"routes" jsonschema_description:"Where measurements put the variant before those listed above it. Left out: everywhere that it is admitted."`
 }
 
+// Provenance says where a measured preference comes from.
+type Provenance struct {
+	Device  Text `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
+	Date    Text `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
+	Command Text `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
+	Figure  Text `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+}
+
 // KernelRoute is one measured preference with its provenance.
 type KernelRoute struct {
 	At diag.Pos `yaml:"-"`
@@ -139,10 +147,8 @@ type KernelRoute struct {
 	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context,enum=group" jsonschema_description:"The size that decides."`
 	Above   Int    `yaml:"above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Preferred for sizes above this."`
 	UpTo    Int    `yaml:"up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Preferred for sizes up to this."`
-	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
-	Date    Text   `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
-	Command Text   `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
-	Figure  Text   `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+
+	Provenance `yaml:",inline"`
 }
 
 // KernelCrossover says for which matrices measurements put a family before those of another numeric class. It is followed where the user
@@ -156,10 +162,8 @@ type KernelCrossover struct {
 	Rows    Int    `yaml:"rows_above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Matrices of more rows than this; any number when left out."`
 	Cols    Int    `yaml:"cols_up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Matrices of up to so many columns; any number when left out."`
 	Elems   Int    `yaml:"elems_up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Matrices of up to so many elements, rows times columns; any number when left out."`
-	Device  Text   `yaml:"device" jsonschema:"required" jsonschema_description:"The device it was measured on."`
-	Date    Text   `yaml:"date" jsonschema:"required" jsonschema_description:"The day, year-month-day, quoted."`
-	Command Text   `yaml:"command" jsonschema:"required" jsonschema_description:"The command that measured it."`
-	Figure  Text   `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+
+	Provenance `yaml:",inline"`
 }
 
 // Routes is specs/routes/DEVICE.yaml: for which shapes measurements put a variant, or one with other values of its free parameters, before

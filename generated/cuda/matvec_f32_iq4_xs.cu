@@ -9,7 +9,7 @@
 //   row = 4*block + 2*warp + slot covers all rows
 //   token = token covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec d2a5a97b953bda8b2916d139211edb1f13613f1b873510a50c368c780eac1a05
+// spec 80ca514e72f96a4deec2801f59b1c48efb4befccc84f1c740a3dd5002ded9519
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq4_xs.cuh"

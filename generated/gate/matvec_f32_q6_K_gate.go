@@ -183,7 +183,7 @@ var MatvecF32Q6K = kernel.Entry{
 		When: func(q *kernel.Query) bool {
 			return q.Arch == 121 && q.Rows*q.Cols <= 3999999
 		},
-		Why: "behind there, 33.16 us against 24.32; GB10 (sm_121); 2026-09-07; time of the kernel in a decode step, 14B attn_v of 1024 x 5120",
+		Why: "33.16 us against 24.32 at 1024 x 5120, 5.2M elements: for q6_K a limit of 24M is too high; GB10 (sm_121); 2026-09-07; time of the kernel in a decode step, 14B attn_v of 1024 x 5120",
 	}},
 	Family: "matvec-f32",
 	Format: "q6_K",

@@ -10,6 +10,7 @@ import (
 	"github.com/minfer/minfer/runtime/arch/archtest"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/op"
 )
 
 var (
@@ -17,11 +18,9 @@ var (
 	hopper = Target{Arch: 90, SharedBytes: 227 << 10, SMs: 132}
 )
 
-// tall is a small model whose down projection is as wide as a 7B's, in q6_K: the shape of the fault that began it all.
-func tall(t *testing.T, target Target) *Plan {
+// built is the graph of a model.
+func built(t *testing.T, m archtest.Model) *op.Graph {
 	t.Helper()
-	m := archtest.Small("qwen2")
-	m.Layers, m.Embd, m.FF, m.Quantize = 1, 256, 18944, format.Q6K
 	f, err := m.File()
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +29,15 @@ func tall(t *testing.T, target Target) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+// tall is a small model whose down projection is as wide as a 7B's, in q6_K: the shape of the fault that began it all.
+func tall(t *testing.T, target Target) *Plan {
+	t.Helper()
+	m := archtest.Small("qwen2")
+	m.Layers, m.Embd, m.FF, m.Quantize = 1, 256, 18944, format.Q6K
+	g := built(t, m)
 	p, err := New(g, target, Options{Precision: device.Q8, KVType: format.F16})
 	if err != nil {
 		t.Fatal(err)
@@ -93,14 +101,7 @@ func TestDownProjection(t *testing.T) {
 func TestCrossover(t *testing.T) {
 	m := archtest.Small("qwen2")
 	m.Layers, m.Embd, m.FF, m.Vocab, m.Quantize = 1, 1024, 4096, 1025, format.Q4K
-	f, err := m.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := arch.Build(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := built(t, m)
 	gb10 := Target{Arch: 121, SharedBytes: 99 << 10, SMs: 48}
 	for _, c := range []struct {
 		target    Target
@@ -147,14 +148,7 @@ func TestCrossover(t *testing.T) {
 func TestManyTokens(t *testing.T) {
 	m := archtest.Small("qwen2")
 	m.Embd, m.FF, m.HD, m.Vocab, m.Quantize = 256, 2304, 64, 97, format.Q4K
-	f, err := m.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := arch.Build(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := built(t, m)
 	for _, c := range []struct {
 		target    Target
 		precision device.Precision

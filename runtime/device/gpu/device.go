@@ -78,7 +78,7 @@ func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_
 	if err != nil {
 		return nil, err
 	}
-	m := &model{device: d, driver: driver, graph: g, precision: precision, plans: map[format.Type]*plan.Plan{}}
+	m := &model{device: d, driver: driver, graph: g, precision: precision, plans: map[format.Type]*plan.Plan{}, loaded: map[*kernel.Variant]bool{}}
 	defer func() {
 		if err != nil {
 			m.release()
@@ -108,6 +108,7 @@ type model struct {
 	precision device.Precision
 	plans     map[format.Type]*plan.Plan // by type of the cache
 	weights   []Pointer                  // by Plan.Weights, alike in all plans
+	loaded    map[*kernel.Variant]bool
 	closed    bool
 }
 
@@ -124,11 +125,30 @@ func (m *model) plan(kv format.Type) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := LoadVariants(m.driver, variants); err != nil {
+	if err := m.load(variants); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.device.name, err)
 	}
 	m.plans[kv] = p
 	return p, nil
+}
+
+// load loads those variants that are not there yet.
+func (m *model) load(variants []*kernel.Variant) error {
+	variants = slices.DeleteFunc(slices.Clone(variants), func(v *kernel.Variant) bool {
+		had := m.loaded[v]
+		m.loaded[v] = true
+		return had
+	})
+	if len(variants) == 0 {
+		return nil
+	}
+	err := LoadVariants(m.driver, variants)
+	if err != nil {
+		for _, v := range variants {
+			delete(m.loaded, v)
+		}
+	}
+	return err
 }
 
 // LoadVariants loads the kernels of variants and compares the bounds that each module exports with those of its gate: a kernel

@@ -215,7 +215,7 @@ func (s *session) launches(key shape) ([]Launch, []string, error) {
 	for i, l := range planned {
 		variants[i] = l.Variant
 	}
-	if err := LoadVariants(s.model.driver, variants); err != nil {
+	if err := s.model.load(variants); err != nil {
 		return nil, nil, err
 	}
 	bound, names := make([]Launch, len(planned)), make([]string, len(planned))
