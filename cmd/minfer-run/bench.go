@@ -65,7 +65,7 @@ first of -n, and so on, at each depth.`,
 	f.no(&o.warmup, "--no-warmup", "every run counts, the first too")
 	f.integer(&o.seed, 0, 1<<31-1, nil, "-s, --seed", "N", "of the tokens, which are drawn at random")
 	o.output = "md"
-	f.choice(&o.output, []string{"md", "json", "jsonl", "csv"}, "-o, --output", "FORMAT", "md, csv, json or jsonl, with every sample and where it was taken")
+	f.choice(&o.output, []string{"md", "json", "jsonl", "csv"}, "-o, --output", "FORMAT", "md, csv, or, with every sample and where it was taken, json or jsonl")
 	o.model.add(f)
 	return cmd
 }
