@@ -35,9 +35,10 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench [flags]",
 		Short: "Measure tokens per second",
 		Long: `Measure how many tokens a second a model computes: of a prompt (pp) and after it (tg).
-Tokenizing, sampling and loading are not part of it. Each figure is the median of -r
-samples, after one that does not count. With lists, the first of -p goes with the
-first of -n, and so on, at each depth.`,
+Timed is what a run with default sampling has the device do: a GPU finds the largest
+logits and gives those alone. Tokenizing, sampling and loading are not part of it. Each
+figure is the median of -r samples, after one that does not count. With lists, the
+first of -p goes with the first of -n, and so on, at each depth.`,
 		Example: `  minfer-run bench                                      the demo model
   minfer-run bench -m model.gguf -p 512 -n 128
   minfer-run bench -m model.gguf -p 512,1024 -n 0 -d 0,4096 -o json`,
@@ -85,6 +86,7 @@ type benchReport struct {
 	Prompt      int       `json:"n_prompt"`
 	Generate    int       `json:"n_gen"`
 	Depth       int       `json:"n_depth"`
+	Top         int       `json:"n_top"` // logits that came back for each token, the largest; 0: all
 	Repetitions int       `json:"repetitions"`
 	Warmup      bool      `json:"warmup"`
 	PP          *float64  `json:"pp"`
@@ -139,7 +141,7 @@ func (a *app) bench(ctx context.Context, o *benchFlags) error {
 		}
 		report := benchReport{Model: o.model.name(), ModelFile: o.model.path, ModelBytes: model.File().SizeBytes(), Params: params(model.File()), Arch: model.Graph().Arch,
 			Device: model.DeviceName(), Precision: o.model.precision, KVType: model.KVType(), Threads: o.model.threads, Batch: o.model.batch,
-			Prompt: c.Prompt, Generate: c.Generate, Depth: c.Depth, Repetitions: o.repetitions, Warmup: o.warmup,
+			Prompt: c.Prompt, Generate: c.Generate, Depth: c.Depth, Top: r.Top, Repetitions: o.repetitions, Warmup: o.warmup,
 			Machine: bench.Here(), Version: version(), Date: time.Now().UTC().Truncate(time.Second)}
 		if report.Threads == 0 {
 			report.Threads = runtime.GOMAXPROCS(0)

@@ -1,9 +1,10 @@
 // Package bench measures how many tokens a second a model computes, of a prompt and after it.
 //
-// What is timed is Session.Forward alone: tokenizing, sampling and loading are not. Prompt tokens are drawn from the
-// vocabulary at random, from a seed; their logits are computed for the last one, as a run needs them. The tokens of a
-// generation are fed one at a time, each after the logits of the one before have come. At a depth, the cache first
-// gets that many tokens, untimed.
+// What is timed is what a run with the default sampler has a session do, alone: tokenizing, sampling and loading are not. Prompt
+// tokens are drawn from the vocabulary at random, from a seed; their logits are computed for the last one, as a run needs
+// them. The tokens of a generation are fed one at a time, each after the logits of the one before have come: all of them,
+// or where the device finds the largest, those that the sampler draws from (Session.Forward, Topper.ForwardTop). At a depth,
+// the cache first gets that many tokens, untimed.
 package bench
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/engine"
+	"github.com/minfer/minfer/runtime/sample"
 )
 
 // Case is what to measure. Of Prompt and Generate at least one is positive.
@@ -77,6 +79,7 @@ func (r *Rate) StdDev() float64 {
 // Result is what a Case came to. A rate that was not measured is nil.
 type Result struct {
 	Case
+	Top    int   // logits that came back for each token, the largest; 0: all
 	PP, TG *Rate // of the prompt, of the generation
 }
 
@@ -98,16 +101,21 @@ func Run(ctx context.Context, m *engine.Model, c Case, o Options) (Result, error
 		return Result{}, err
 	}
 	defer s.Close()
-	r := &run{ctx: ctx, session: s, vocab: m.Graph().Vocab, random: rand.New(rand.NewPCG(o.Seed, 0)), o: o, depth: c.Depth}
+	sampler, err := sample.New(sample.Defaults())
+	if err != nil {
+		return Result{}, err
+	}
+	top, _ := engine.Top(s, sampler)
+	r := &run{ctx: ctx, top: top, session: s, vocab: m.Graph().Vocab, random: rand.New(rand.NewPCG(o.Seed, 0)), o: o, depth: c.Depth}
 	if c.Depth > 0 {
 		r.say("filling the cache to depth %d", c.Depth)
 		if _, err := s.Forward(ctx, r.tokens(c.Depth), device.LogitsNone); err != nil {
 			return Result{}, err
 		}
 	}
-	result := Result{Case: c}
+	result := Result{Case: c, Top: top}
 	if c.Prompt > 0 {
-		if result.PP, err = r.measure("pp", c.Prompt, r.prompt); err != nil {
+		if result.PP, err = r.measure("pp", c.Prompt, r.forward); err != nil {
 			return Result{}, err
 		}
 	}
@@ -123,6 +131,7 @@ func Run(ctx context.Context, m *engine.Model, c Case, o Options) (Result, error
 type run struct {
 	ctx     context.Context
 	session device.Session
+	top     int // of engine.Top
 	vocab   int
 	random  *rand.Rand
 	o       Options
@@ -172,14 +181,18 @@ func (r *run) measure(name string, n int, f func(tokens []int32) error) (*Rate, 
 	return rate, nil
 }
 
-func (r *run) prompt(tokens []int32) error {
-	_, err := r.session.Forward(r.ctx, tokens, device.LogitsLast)
+func (r *run) forward(tokens []int32) (err error) {
+	if r.top > 0 {
+		_, _, err = r.session.(device.Topper).ForwardTop(r.ctx, tokens, r.top)
+	} else {
+		_, err = r.session.Forward(r.ctx, tokens, device.LogitsLast)
+	}
 	return err
 }
 
 func (r *run) generate(tokens []int32) error {
 	for i := range tokens {
-		if _, err := r.session.Forward(r.ctx, tokens[i:i+1], device.LogitsLast); err != nil {
+		if err := r.forward(tokens[i : i+1]); err != nil {
 			return err
 		}
 	}

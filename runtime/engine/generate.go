@@ -97,6 +97,10 @@ type Generation struct {
 	sampler  *sample.Sampler
 	result   Result
 	started  bool
+
+	ids    []int32 // of logits, where they are the largest alone
+	logits []float32
+	next   [1]int32
 }
 
 // Generate checks a request and encodes its prompt. Nothing is computed before Pieces is read.
@@ -182,15 +186,10 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 	decoder := m.tokenizer.NewDecoder(token.DecodeOptions{ShowSpecial: g.request.ShowSpecial, Continuation: true})
 	stop := stopper{stops: g.request.Stop}
 	next, spent := g.prompt[len(c.tokens):], &r.PromptTime
-	if t, ok := c.session.(device.Topper); ok {
-		r.Top, r.WhyAll = g.sampler.Top()
-		if r.Top > 0 && !t.Tops(r.Top) {
-			r.Top, r.WhyAll = 0, fmt.Sprintf("the device does not find the %d largest", r.Top)
-		}
-	}
+	r.Top, r.WhyAll = Top(c.session, g.sampler)
 	for {
 		start := time.Now()
-		choose, err := g.forward(c.session, next)
+		err := g.forward(c.session, next)
 		*spent += time.Since(start)
 		if err != nil {
 			return err
@@ -200,7 +199,7 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 		}
 		c.tokens = append(c.tokens, next...)
 		start, spent = time.Now(), &r.GenerateTime
-		id, err := choose()
+		id, err := g.choose()
 		if err != nil {
 			return err
 		}
@@ -221,7 +220,8 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 			}
 			full := c.session.Len() == c.session.Context()
 			if r.Generated != g.request.MaxTokens && !full {
-				next = []int32{id}
+				g.next[0] = id
+				next = g.next[:]
 				continue
 			}
 			r.Reason, r.ContextFull = ReasonLength, full && r.Generated != g.request.MaxTokens
@@ -239,14 +239,38 @@ func (g *Generation) run(c *cached, send func(Piece) bool) error {
 	}
 }
 
-// forward computes tokens and gives what draws the next one from their logits: from the largest alone, where the device finds them and they decide.
-func (g *Generation) forward(s device.Session, tokens []int32) (choose func() (int32, error), err error) {
+// Top is how many of the largest logits a generation asks a session for, and has copied, for each token; 0: for all. whyAll says why, where the
+// session finds the largest.
+func Top(s device.Session, by *sample.Sampler) (k int, whyAll string) {
+	t, ok := s.(device.Topper)
+	if !ok {
+		return 0, ""
+	}
+	if k, whyAll = by.Top(); k > 0 && !t.Tops(k) {
+		return 0, fmt.Sprintf("the device does not find the %d largest", k)
+	}
+	return k, whyAll
+}
+
+// forward computes tokens and takes their last logits: the largest alone, where the device finds them and they decide.
+func (g *Generation) forward(s device.Session, tokens []int32) (err error) {
 	if g.result.Top > 0 {
-		ids, logits, err := s.(device.Topper).ForwardTop(g.ctx, tokens, g.result.Top)
-		return func() (int32, error) { return g.sampler.SampleTop(ids, logits, g.model.graph.Vocab) }, err
+		g.ids, g.logits, err = s.(device.Topper).ForwardTop(g.ctx, tokens, g.result.Top)
+		return err
 	}
 	rows, err := s.Forward(g.ctx, tokens, device.LogitsLast)
-	return func() (int32, error) { return g.sampler.Sample(rows[0]) }, err
+	if err == nil {
+		g.logits = rows[0]
+	}
+	return err
+}
+
+// choose draws the next token from them.
+func (g *Generation) choose() (int32, error) {
+	if g.result.Top > 0 {
+		return g.sampler.SampleTop(g.ids, g.logits, g.model.graph.Vocab)
+	}
+	return g.sampler.Sample(g.logits)
 }
 
 // Greedy feeds a prompt and then n-1 times the token of the largest logit, the lowest id among equals, past end tokens

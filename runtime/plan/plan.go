@@ -48,7 +48,8 @@ const (
 	Cosines                  // the same
 	Partial                  // partial results of split attention
 	Arrivals                 // counters of blocks, zero between launches: one for each key/value head
-	Best                     // keys of the best logits; launches write 0 and 1 in turn
+	Best                     // keys of the best logits of each run; launches write 0 and 1 in turn
+	Found                    // keys of the best of all
 )
 
 // Arg is one argument of a launch: a pointer, or a number of its kernel's type.

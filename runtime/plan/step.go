@@ -41,6 +41,7 @@ func (p *Plan) Step(tokens, wanted int) ([]Launch, error) {
 type step struct {
 	*Plan
 	tokens, wanted int
+	after          bool // other launches come before these
 	launches       []Launch
 	rounded        map[Arg]bool          // Codes and Halves that are there
 	selected       map[op.Value]op.Value // Values whose one row is that of another
@@ -62,7 +63,7 @@ func (s *step) launch(name string, gates []*kernel.Entry, what string, q kernel.
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	l := Launch{Name: name, Variant: v, Query: q, Grid: v.Grid(&q), Shared: v.Shared(&q), Weight: w, Skipped: skipped,
-		Dependent: v.Awaits && s.Target.Arch >= overlapArch && len(s.launches) > 0}
+		Dependent: v.Awaits && s.Target.Arch >= overlapArch && (s.after || len(s.launches) > 0)}
 	for _, a := range v.Args {
 		arg, ok := args[a.Name]
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -20,19 +21,21 @@ import (
 	"github.com/minfer/minfer/runtime/device/gpu"
 )
 
-// Driver is one GPU behind the seam that the emulator also fills. It implements gpu.Driver, gpu.Grapher and gpu.Stager.
+// Driver is one GPU behind the seam that the emulator also fills. It implements gpu.Driver, gpu.Grapher, gpu.Stager and gpu.Sharer.
 type Driver struct {
 	found
 	ctx     context.Context
 	options Options
 	context cu.CUContext
 	stream  cu.Stream
+	done    cu.Event // for a wait that is too long to spin
 
 	units   []unit
 	kernels map[string]*function
 	memory  spans
-	staging [2]*staging // made when first wanted
-	turn    int         // the buffer of staging that is filled next
+	shared  map[gpu.Pointer]*libcuda.Pinned // those of memory that are the host's
+	staging [2]*staging                     // made when first wanted
+	turn    int                             // the buffer of staging that is filled next
 
 	recording bool
 	launched  int        // launches since the last wait
@@ -45,6 +48,7 @@ var (
 	_ gpu.Driver  = (*Driver)(nil)
 	_ gpu.Grapher = (*Driver)(nil)
 	_ gpu.Stager  = (*Driver)(nil)
+	_ gpu.Sharer  = (*Driver)(nil)
 )
 
 // unit is a loaded .cu file.
@@ -76,6 +80,9 @@ const (
 	stagingBytes = 8 << 20
 	// directBytes is the most that is copied without staging: the CUDA driver then takes a copy before it returns.
 	directBytes = 64 << 10
+	// spin is how long a wait asks again and again. A thread that sleeps is woken some tens of us after the GPU is done, for each token;
+	// decoding is within this time. What takes longer, such as prompts, loses nothing by it, and a core is not kept busy for it.
+	spin = 20 * time.Millisecond
 )
 
 // Open opens a GPU. Cancelling ctx ends what is being compiled. What the machine lacks is an error that names it (code.ErrDriver,
@@ -92,7 +99,7 @@ func Open(ctx context.Context, index int, o Options) (gpu.Driver, error) {
 	if !f.codes.Native() {
 		o.Log(fmt.Sprintf("cuda:%d: %s", index, f.codes.Why))
 	}
-	d := &Driver{found: *f, ctx: ctx, options: o, kernels: map[string]*function{}}
+	d := &Driver{found: *f, ctx: ctx, options: o, kernels: map[string]*function{}, shared: map[gpu.Pointer]*libcuda.Pinned{}}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if d.context, err = f.device.RetainPrimaryCtx(); err != nil {
@@ -100,6 +107,9 @@ func Open(ctx context.Context, index int, o Options) (gpu.Driver, error) {
 	}
 	if err = cu.SetCurrentContext(d.context); err == nil {
 		d.stream, err = cu.MakeStream(cu.NonBlocking)
+	}
+	if err == nil {
+		d.done, err = cu.MakeEvent(cu.BlockingSyncEvent | cu.DisableTiming)
 	}
 	if err != nil {
 		f.device.ReleasePrimaryCtx()
@@ -355,10 +365,52 @@ func (d *Driver) Free(p gpu.Pointer) error {
 	if !d.memory.remove(p) {
 		return fmt.Errorf("cuda:%d: %s: %w: no allocation begins there", d.index, call, gpu.ErrArgument)
 	}
-	if err := cu.MemFree(cu.DevicePtr(p)); err != nil {
+	if err := d.release(p); err != nil {
 		return d.fail(call, err)
 	}
 	return nil
+}
+
+// release gives back memory, the GPU's or the host's.
+func (d *Driver) release(p gpu.Pointer) error {
+	if m := d.shared[p]; m != nil {
+		delete(d.shared, p)
+		return m.Free()
+	}
+	return cu.MemFree(cu.DevicePtr(p))
+}
+
+// Share implements gpu.Sharer.
+func (d *Driver) Share(bytes int) (gpu.Shared, error) {
+	call := fmt.Sprintf("shared memory of %d bytes", bytes)
+	if bytes <= 0 {
+		return gpu.Shared{}, fmt.Errorf("cuda:%d: %s: %w", d.index, call, gpu.ErrArgument)
+	}
+	leave, err := d.enter(call, false)
+	if err != nil {
+		return gpu.Shared{}, err
+	}
+	defer leave()
+	m, err := libcuda.AllocPinned(bytes)
+	if err != nil {
+		return gpu.Shared{}, d.fail(call, err)
+	}
+	clear(m.Bytes)
+	p := gpu.Pointer(m.Address())
+	d.shared[p] = m
+	d.memory.add(p, int64(bytes))
+	return gpu.Shared{Bytes: m.Bytes, Pointer: p}, nil
+}
+
+// shares reports whether memory of the host is that of Share: there its address is the GPU's too.
+func (d *Driver) shares(b []byte) bool {
+	at := gpu.Pointer(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	for base, m := range d.shared {
+		if at >= base && at-base < gpu.Pointer(len(m.Bytes)) {
+			return true
+		}
+	}
+	return false
 }
 
 // stage is the buffer of staging whose turn it is, free to be used.
@@ -425,11 +477,14 @@ func (d *Driver) send(dst cu.DevicePtr, s *staging, bytes int) error {
 
 // Upload implements gpu.Driver. While the GPU copies one staging buffer, the next is filled.
 func (d *Driver) Upload(dst gpu.Pointer, src []byte) error {
-	call := fmt.Sprintf("upload of %d bytes to %#x", len(src), uint64(dst))
-	if err := d.memory.check(dst, int64(len(src))); err != nil {
-		return fmt.Errorf("cuda:%d: %s: %w", d.index, call, err)
+	fail := func(err error) error {
+		return d.fail(fmt.Sprintf("upload of %d bytes to %#x", len(src), uint64(dst)), err)
 	}
-	leave, err := d.enter(call, false)
+	if err := d.memory.check(dst, int64(len(src))); err != nil {
+		return fail(err)
+	}
+	shared := d.shares(src)
+	leave, err := d.enter("upload", shared)
 	if err != nil {
 		return err
 	}
@@ -439,24 +494,24 @@ func (d *Driver) Upload(dst gpu.Pointer, src []byte) error {
 	}
 	if s := d.staged(src); s != nil {
 		if err := d.send(cu.DevicePtr(dst), s, len(src)); err != nil {
-			return d.fail(call, err)
+			return fail(err)
 		}
 		return nil
 	}
-	if len(src) <= directBytes {
+	if shared || len(src) <= directBytes {
 		if err := cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)), d.stream); err != nil {
-			return d.fail(call, err)
+			return fail(err)
 		}
 		return nil
 	}
 	for at := 0; at < len(src); at += stagingBytes {
 		s, err := d.stage()
 		if err != nil {
-			return d.fail(call, err)
+			return fail(err)
 		}
 		n := copyParallel(s.memory.Bytes, src[at:])
 		if err := d.send(cu.DevicePtr(dst)+cu.DevicePtr(at), s, n); err != nil {
-			return d.fail(call, err)
+			return fail(err)
 		}
 	}
 	return nil
@@ -476,30 +531,37 @@ func copyParallel(dst, src []byte) int {
 	return n
 }
 
+// wait waits for what is on the stream.
+func (d *Driver) wait() error { return libcuda.Wait(d.stream, d.done, spin) }
+
 // Download implements gpu.Driver.
 func (d *Driver) Download(dst []byte, src gpu.Pointer) error {
-	call := fmt.Sprintf("download of %d bytes from %#x", len(dst), uint64(src))
+	call := func() string { return fmt.Sprintf("download of %d bytes from %#x", len(dst), uint64(src)) }
 	if err := d.memory.check(src, int64(len(dst))); err != nil {
-		return fmt.Errorf("cuda:%d: %s: %w", d.index, call, err)
+		return d.fail(call(), err)
 	}
-	leave, err := d.enter(call, false)
+	leave, err := d.enter("download", false)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return d.waited(call, d.download(dst, cu.DevicePtr(src)))
+	if err := d.download(dst, cu.DevicePtr(src)); err != nil {
+		return d.waited(call(), err)
+	}
+	d.launched = 0
+	return nil
 }
 
 // download copies from the GPU after all earlier work.
 func (d *Driver) download(dst []byte, src cu.DevicePtr) error {
 	if len(dst) == 0 {
-		return d.stream.Synchronize()
+		return d.wait()
 	}
-	if len(dst) <= directBytes {
+	if len(dst) <= directBytes || d.shares(dst) {
 		if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&dst[0]), src, int64(len(dst)), d.stream); err != nil {
 			return err
 		}
-		return d.stream.Synchronize()
+		return d.wait()
 	}
 	for at := 0; at < len(dst); at += stagingBytes {
 		s, err := d.stage()
@@ -510,7 +572,7 @@ func (d *Driver) download(dst []byte, src cu.DevicePtr) error {
 		if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&s.memory.Bytes[0]), src+cu.DevicePtr(at), int64(n), d.stream); err != nil {
 			return err
 		}
-		if err := d.stream.Synchronize(); err != nil {
+		if err := d.wait(); err != nil {
 			return err
 		}
 		copy(dst[at:], s.memory.Bytes[:n])
@@ -655,15 +717,13 @@ func (d *Driver) Sync() error {
 		return err
 	}
 	defer leave()
-	return d.waited("wait", d.stream.Synchronize())
+	return d.waited("wait", d.wait())
 }
 
 // graph implements gpu.Graph.
 type graph struct {
 	driver   *Driver
 	recorded *libcuda.Graph
-	launches int
-	last     gpu.Launch
 }
 
 // Capture implements gpu.Grapher.
@@ -748,7 +808,7 @@ func (d *Driver) Close() error {
 	}
 	try("wait", d.stream.Synchronize())
 	for _, s := range d.memory {
-		try("free", cu.MemFree(cu.DevicePtr(s.base)))
+		try("free", d.release(s.base))
 	}
 	for _, s := range d.staging {
 		if s != nil {
@@ -759,6 +819,7 @@ func (d *Driver) Close() error {
 	for _, u := range d.units {
 		try(u.name, u.module.Unload())
 	}
+	try("event", cu.DestroyEvent(&d.done))
 	try("stream", d.stream.Destroy())
 	try("context", d.device.ReleasePrimaryCtx())
 	d.closed = true

@@ -95,6 +95,7 @@ func (d *Device) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (_
 	if !o.Eager && os.Getenv(NoGraph) != "1" {
 		m.grapher, _ = driver.(Grapher)
 	}
+	m.sharer, _ = driver.(Sharer)
 	return m, m.upload(ctx, p, o.Progress)
 }
 
@@ -104,6 +105,7 @@ type model struct {
 	device    *Device
 	driver    Driver
 	grapher   Grapher // nil: launches are not recorded
+	sharer    Sharer  // nil: what a step is given and finds is copied
 	graph     *op.Graph
 	precision device.Precision
 	plans     map[format.Type]*plan.Plan // by type of the cache
@@ -319,14 +321,6 @@ func floatBytes(v []float32) []byte {
 	b := make([]byte, 4*len(v))
 	for i, x := range v {
 		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(x))
-	}
-	return b
-}
-
-func intBytes(v []int32) []byte {
-	b := make([]byte, 4*len(v))
-	for i, x := range v {
-		binary.LittleEndian.PutUint32(b[4*i:], uint32(x))
 	}
 	return b
 }

@@ -24,7 +24,7 @@ type Driver interface {
 	// Alloc returns bytes of memory aligned to at least 16 bytes, with arbitrary content (the emulator's is NaN in every float type).
 	// Zero or negative bytes, and more than there is (ErrMemory), are errors.
 	Alloc(bytes int64) (Pointer, error)
-	// Free gives back what Alloc returned; 0 is allowed and does nothing.
+	// Free gives back what Alloc (or Sharer.Share) returned; 0 is allowed and does nothing.
 	Free(Pointer) error
 	// Upload copies src to dst, which must lie in one allocation with room for it. src may be reused when Upload returns.
 	Upload(dst Pointer, src []byte) error
@@ -45,8 +45,8 @@ type Driver interface {
 
 // Grapher is a Driver that can record launches once and replay them with one call.
 type Grapher interface {
-	// Capture runs record, whose Fill and Launch calls on this driver are recorded and not run, and instantiates the recording.
-	// Load, Alloc, Free, Upload, Download, Symbol and Sync are errors while recording.
+	// Capture runs record, whose Fill and Launch calls on this driver, and Uploads from shared memory, are recorded and not run, and
+	// instantiates the recording. Load, Alloc, Free, other Uploads, Download, Symbol and Sync are errors while recording.
 	Capture(record func() error) (Graph, error)
 }
 
@@ -63,6 +63,21 @@ type Stager interface {
 	// Stage returns memory of that size, with arbitrary content, to be filled and given to Upload; it is not to be touched after that,
 	// nor after the next Stage.
 	Stage(bytes int) ([]byte, error)
+}
+
+// Sharer is a Driver with memory that both its kernels and the host reach, so that neither what a step is given nor what it finds takes
+// another copy or a call of its own.
+type Sharer interface {
+	// Share returns shared memory of zeros. What the host writes there is seen by the calls that follow, and is to stay until these are
+	// done; what kernels write there is to be read after the next Sync or Download. An Upload from it copies what is there when the
+	// copy's turn comes, which for a recorded one is at each replay. A Download into it takes no copy in between.
+	Share(bytes int) (Shared, error)
+}
+
+// Shared is memory of a Sharer. Free gives it back.
+type Shared struct {
+	Bytes   []byte  // the host's view
+	Pointer Pointer // the kernels'
 }
 
 // Witness is a Driver that counts which cells of an operation its kernels process: the coverage witness.

@@ -31,13 +31,14 @@ type session struct {
 	keys, values []Pointer // by layer
 	sines        []Pointer // by Plan.Rotaries
 	cosines      []Pointer
-	ids          Pointer
-	positions    Pointer
-	wanted       Pointer
+	inputs       Pointer // the ids of a step's tokens, their positions, and the rows whose logits are wanted, one after the other
+	given        []byte  // the host's inputs: shared memory, where the driver has some
 	partial      Pointer
 	arrivals     Pointer
 	best         [2]Pointer // plan.Best
 	bestBytes    int64      // of each
+	found        Pointer    // plan.Found
+	foundRaw     []byte     // the host's view of it, or a copy
 	top          *top       // that was asked for last
 	wantedRows   int        // rows that per-wanted slots hold
 	owned        []Pointer
@@ -47,7 +48,8 @@ type session struct {
 	graphs map[shape]Graph    // the same launches recorded, of steps that came more than once
 	out    []float32
 	outIDs []int32 // of the logits in out, where they are the largest
-	raw    []byte
+	raw    []byte  // logits on their way to out: shared memory, where the driver has some
+	rawAt  Pointer // of raw, if it is shared
 	rows   [][]float32
 }
 
@@ -108,7 +110,8 @@ func (m *model) NewSession(o device.SessionOptions) (_ device.Session, err error
 		s.sines = append(s.sines, s.uploaded(&err, floatBytes(sines)))
 		s.cosines = append(s.cosines, s.uploaded(&err, floatBytes(cosines)))
 	}
-	s.ids, s.positions, s.wanted = s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch)), s.alloc(&err, int64(4*o.Batch))
+	s.inputs = s.alloc(&err, int64(inputBytes(o.Batch, o.Batch)))
+	s.given, _ = s.share(&err, inputBytes(o.Batch, o.Batch))
 	s.partial = s.alloc(&err, p.PartialBytes())
 	s.arrivals = s.uploaded(&err, make([]byte, p.ArrivalBytes()))
 	s.layout, s.slotOf = p.Slots()
@@ -137,6 +140,22 @@ func (s *session) alloc(err *error, bytes int64) Pointer {
 	return p
 }
 
+// share is memory of the host, which kernels reach at the pointer; where the driver shares none they do not, and that is 0.
+func (s *session) share(err *error, bytes int) ([]byte, Pointer) {
+	if s.model.sharer == nil {
+		return make([]byte, bytes), 0
+	}
+	if *err != nil {
+		return nil, 0
+	}
+	var m Shared
+	if m, *err = s.model.sharer.Share(bytes); *err != nil {
+		return nil, 0
+	}
+	s.owned = append(s.owned, m.Pointer)
+	return m.Bytes, m.Pointer
+}
+
 // uploaded is memory that holds data.
 func (s *session) uploaded(err *error, data []byte) Pointer {
 	p := s.alloc(err, int64(len(data)))
@@ -148,11 +167,18 @@ func (s *session) uploaded(err *error, data []byte) Pointer {
 
 // replace allocates memory in place of what p points to.
 func (s *session) replace(err *error, p *Pointer, bytes int64) {
-	if *p != 0 {
-		*err = errors.Join(*err, s.model.driver.Free(*p))
-		s.owned = slices.DeleteFunc(s.owned, func(q Pointer) bool { return q == *p })
-	}
+	s.drop(err, p)
 	*p = s.alloc(err, bytes)
+}
+
+// drop frees what p points to.
+func (s *session) drop(err *error, p *Pointer) {
+	if *p == 0 {
+		return
+	}
+	*err = errors.Join(*err, s.model.driver.Free(*p))
+	s.owned = slices.DeleteFunc(s.owned, func(q Pointer) bool { return q == *p })
+	*p = 0
 }
 
 // slot allocates a slot for rows rows, with room for their 8-bit codes and for bf16.
@@ -222,7 +248,7 @@ func (s *session) launches(key shape) ([]Launch, []string, error) {
 	for i, l := range planned {
 		b := Launch{Kernel: l.Variant.Symbol, Grid: l.Grid, Block: [3]uint32{l.Variant.Threads, 1, 1}, SharedBytes: l.Shared, Dependent: l.Dependent}
 		for k, a := range l.Args {
-			b.Args = append(b.Args, s.bind(l.Variant.Args[k].Type, a))
+			b.Args = append(b.Args, s.bind(key, l.Variant.Args[k].Type, a))
 		}
 		bound[i], names[i] = b, l.Name
 	}
@@ -230,7 +256,7 @@ func (s *session) launches(key shape) ([]Launch, []string, error) {
 	return bound, names, nil
 }
 
-func (s *session) bind(kind string, a plan.Arg) Arg {
+func (s *session) bind(key shape, kind string, a plan.Arg) Arg {
 	switch kind {
 	case "i32":
 		return I32(int32(a.Int))
@@ -257,11 +283,11 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 	case plan.Values:
 		return PointerArg(s.values[a.Index])
 	case plan.IDs:
-		return PointerArg(s.ids)
+		return PointerArg(s.inputs)
 	case plan.Positions:
-		return PointerArg(s.positions)
+		return PointerArg(s.inputs + Pointer(4*key.tokens))
 	case plan.Wanted:
-		return PointerArg(s.wanted)
+		return PointerArg(s.inputs + Pointer(8*key.tokens))
 	case plan.Sines:
 		return PointerArg(s.sines[a.Index])
 	case plan.Cosines:
@@ -272,6 +298,8 @@ func (s *session) bind(kind string, a plan.Arg) Arg {
 		return PointerArg(s.arrivals)
 	case plan.Best:
 		return PointerArg(s.best[a.Index])
+	case plan.Found:
+		return PointerArg(s.found)
 	}
 	panic(fmt.Sprintf("BUG: reference of kind %d", a.Ref))
 }
@@ -324,14 +352,12 @@ func (s *session) forward(ctx context.Context, tokens []int32, want device.Want,
 			return err
 		}
 		chunk := tokens[at:min(at+s.opts.Batch, len(tokens))]
-		var wanted []int32
+		wanted := 0
 		switch {
 		case want == device.LogitsAll:
-			for i := range chunk {
-				wanted = append(wanted, int32(i))
-			}
+			wanted = len(chunk)
 		case want == device.LogitsLast && at+len(chunk) == len(tokens):
-			wanted = []int32{int32(len(chunk) - 1)}
+			wanted = 1
 		}
 		if err := s.step(chunk, wanted, top); err != nil {
 			s.len = start
@@ -342,61 +368,108 @@ func (s *session) forward(ctx context.Context, tokens []int32, want device.Want,
 	return nil
 }
 
-// step computes a chunk of tokens and appends the wanted logits to s.out, or the top largest.
-func (s *session) step(chunk, wanted []int32, top int) error {
-	if len(wanted) == 0 {
+// step computes a chunk of tokens and appends the logits of the last wanted of them to s.out, or the top largest.
+func (s *session) step(chunk []int32, wanted, top int) error {
+	if wanted == 0 {
 		top = 0
 	}
 	var err error
-	s.want(&err, len(wanted))
-	s.roomForBest(&err, top)
+	s.want(&err, wanted)
+	s.roomForTop(&err, top)
+	if top == 0 {
+		s.roomForLogits(&err, wanted)
+	}
 	if err != nil {
 		return err
 	}
-	d := s.model.driver
-	positions := make([]int32, len(chunk))
-	for i := range positions {
-		positions[i] = int32(s.len + i)
-	}
-	if err := errors.Join(d.Upload(s.ids, intBytes(chunk)), d.Upload(s.positions, intBytes(positions))); err != nil {
+	s.give(chunk, wanted)
+	d, key := s.model.driver, shape{len(chunk), wanted, top}
+	if err := s.compute(key); err != nil {
+		d.Sync() // what was begun reads what the next step is given
 		return err
 	}
-	if len(wanted) > 0 {
-		if err := d.Upload(s.wanted, intBytes(wanted)); err != nil {
+	switch {
+	case top > 0:
+		return s.takeTop(key)
+	case wanted > 0:
+		return s.takeLogits(wanted, s.len+len(chunk)-wanted)
+	}
+	return s.wait(key)
+}
+
+// inputBytes is the size of what a step is given.
+func inputBytes(tokens, wanted int) int { return 4 * (2*tokens + wanted) }
+
+// give lays out what a step is given, on the host.
+func (s *session) give(chunk []int32, wanted int) {
+	b := s.given[:0]
+	for _, id := range chunk {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	for i := range chunk {
+		b = binary.LittleEndian.AppendUint32(b, uint32(s.len+i))
+	}
+	for i := range wanted {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(chunk)-wanted+i))
+	}
+}
+
+// upload brings it to where kernels read it. All of them do, some in each layer: from the host's memory each would take its way over the bus.
+func (s *session) upload(key shape) error {
+	return s.model.driver.Upload(s.inputs, s.given[:inputBytes(key.tokens, key.wanted)])
+}
+
+// wait ends a step that brings nothing back, or has already.
+func (s *session) wait(key shape) error {
+	if err := s.model.driver.Sync(); err != nil {
+		return key.failed(err)
+	}
+	return nil
+}
+
+func (key shape) failed(err error) error {
+	return fmt.Errorf("step of %d tokens, %d of them with logits: %w", key.tokens, key.wanted, err)
+}
+
+// notFinite is the error of a logit.
+func (s *session) notFinite(position, elem int) error {
+	return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: position, Elem: elem}
+}
+
+// takeTop appends what a step found. Kernels write it to shared memory, where there is some: a copy of so little would cost more than it.
+func (s *session) takeTop(key shape) error {
+	raw := s.foundRaw[:key.top*plan.KeyBytes]
+	if s.model.sharer != nil {
+		if err := s.wait(key); err != nil {
 			return err
 		}
-	}
-	if err := s.compute(shape{len(chunk), len(wanted), top}); err != nil {
+	} else if err := s.model.driver.Download(raw, s.found); err != nil {
 		return err
 	}
-	if len(wanted) == 0 {
-		return d.Sync()
+	for i := range key.top {
+		id, x := plan.Logit(binary.LittleEndian.Uint64(raw[i*plan.KeyBytes:]))
+		if x != x {
+			return s.notFinite(s.len+key.tokens-1, int(id))
+		}
+		s.outIDs, s.out = append(s.outIDs, id), append(s.out, x)
 	}
-	notFinite := func(row, elem int) error {
-		return &device.NonFiniteError{Value: s.model.graph.Values[s.model.graph.Logits].Name, Position: s.len + int(wanted[row]), Elem: elem}
-	}
-	if top > 0 {
-		raw, err := s.download(s.best[(len(s.top.launches)-1)%len(s.best)], top*plan.KeyBytes)
-		if err != nil {
+	return nil
+}
+
+// takeLogits appends the logits of wanted tokens, the first of which stands at position.
+func (s *session) takeLogits(wanted, position int) error {
+	width, from := s.model.graph.Vocab, s.slots[s.slotOf[s.model.graph.Logits]]
+	first, n := len(s.out), wanted*width
+	s.out = slices.Grow(s.out, n)[:first+n]
+	for at := 0; at < n; {
+		raw := s.raw[:min(len(s.raw), 4*(n-at))]
+		if err := s.model.driver.Download(raw, from+Pointer(4*at)); err != nil {
 			return err
 		}
-		for i := range top {
-			id, x := plan.Logit(binary.LittleEndian.Uint64(raw[i*plan.KeyBytes:]))
-			if x != x {
-				return notFinite(0, int(id))
-			}
-			s.outIDs, s.out = append(s.outIDs, id), append(s.out, x)
+		if i := decodeFinite(s.out[first+at:][:len(raw)/4], raw); i >= 0 {
+			return s.notFinite(position+(at+i)/width, (at+i)%width)
 		}
-		return nil
-	}
-	width, first := s.model.graph.Vocab, len(s.out)
-	raw, err := s.download(s.slots[s.slotOf[s.model.graph.Logits]], 4*len(wanted)*width)
-	if err != nil {
-		return err
-	}
-	s.out = slices.Grow(s.out, len(wanted)*width)[:first+len(wanted)*width]
-	if i := decodeFinite(s.out[first:], raw); i >= 0 {
-		return notFinite(i/width, i%width)
+		at += len(raw) / 4
 	}
 	return nil
 }
@@ -417,31 +490,45 @@ func decodeFinite(out []float32, raw []byte) int {
 	return slices.IndexFunc(out, func(x float32) bool { return x-x != 0 })
 }
 
-// download is n bytes of the device's, valid until the next ones.
-func (s *session) download(from Pointer, n int) ([]byte, error) {
-	if cap(s.raw) < n {
-		s.raw = make([]byte, n)
-	}
-	s.raw = s.raw[:n]
-	return s.raw, s.model.driver.Download(s.raw, from)
-}
-
-// roomForBest makes room for the keys of the k largest logits.
-func (s *session) roomForBest(err *error, k int) {
+// roomForTop makes room for the keys of the k largest logits.
+func (s *session) roomForTop(err *error, k int) {
 	if *err != nil || k == 0 {
 		return
 	}
 	t, e := s.topOf(k)
-	if *err = e; e != nil || t.bytes <= s.bestBytes {
+	if *err = e; e != nil || t.bytes <= s.bestBytes && k*plan.KeyBytes <= len(s.foundRaw) {
 		return
 	}
 	*err = s.forget() // steps point to the old ones
-	for i := range s.best {
-		s.replace(err, &s.best[i], t.bytes)
+	if t.bytes > s.bestBytes {
+		for i := range s.best {
+			s.replace(err, &s.best[i], t.bytes)
+		}
+		s.bestBytes = t.bytes
 	}
-	s.bestBytes = t.bytes
+	if n := k * plan.KeyBytes; n > len(s.foundRaw) {
+		s.drop(err, &s.found)
+		if s.foundRaw, s.found = s.share(err, n); s.model.sharer == nil {
+			s.found = s.alloc(err, int64(n))
+		}
+	}
 	if *err != nil {
-		s.bestBytes = 0
+		s.bestBytes, s.foundRaw = 0, nil
+	}
+}
+
+// rawBytes is the most that comes back at a time: more of it would not come faster.
+const rawBytes = 8 << 20
+
+// roomForLogits makes room for logits on their way.
+func (s *session) roomForLogits(err *error, wanted int) {
+	n := min(4*wanted*s.model.graph.Vocab, rawBytes)
+	if *err != nil || n <= len(s.raw) {
+		return
+	}
+	s.drop(err, &s.rawAt)
+	if s.raw, s.rawAt = s.share(err, n); *err != nil {
+		s.raw = nil
 	}
 }
 
@@ -449,7 +536,8 @@ func (s *session) roomForBest(err *error, k int) {
 const recordedTokens = 8
 
 // compute makes the launches of a step: one by one the first time, then recorded, where the driver can record. What changes from
-// one step to the next, tokens and positions, is data in memory, so that a recording serves every step of its shape.
+// one step to the next, tokens and positions, is data in memory, so that a recording serves every step of its shape; from shared memory
+// it fetches them itself, and a step is one call.
 func (s *session) compute(key shape) error {
 	g, again := s.graphs[key]
 	if g == nil {
@@ -465,20 +553,35 @@ func (s *session) compute(key shape) error {
 			}
 			return nil
 		}
-		if s.model.grapher == nil || key.tokens > recordedTokens {
+		whole := func() error {
+			if err := s.upload(key); err != nil {
+				return err
+			}
 			return launch()
+		}
+		if s.model.grapher == nil || key.tokens > recordedTokens {
+			return whole()
 		}
 		if !again {
 			s.graphs[key] = nil // the next one is recorded
-			return launch()
+			return whole()
 		}
-		if g, err = s.model.grapher.Capture(launch); err != nil {
+		record := launch
+		if s.model.sharer != nil {
+			record = whole
+		}
+		if g, err = s.model.grapher.Capture(record); err != nil {
 			return err
 		}
 		s.graphs[key] = g
 	}
+	if s.model.sharer == nil {
+		if err := s.upload(key); err != nil {
+			return err
+		}
+	}
 	if err := g.Replay(); err != nil {
-		return fmt.Errorf("step of %d tokens, %d of them with logits: %w", key.tokens, key.wanted, err)
+		return key.failed(err)
 	}
 	return nil
 }

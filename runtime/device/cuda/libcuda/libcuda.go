@@ -8,6 +8,7 @@ package libcuda
 /*
 #cgo LDFLAGS: -Wl,--as-needed -ldl
 #include <stdlib.h>
+#include <time.h>
 #include <cuda.h>
 #include "load.h"
 
@@ -38,6 +39,20 @@ static CUresult minfer_launch_args(CUfunction f, const unsigned* grid, const uns
   return minfer_launch(f, grid, block, shared, stream, params, dependent);
 }
 
+// minfer_wait waits for the stream: for some time by asking, then asleep, until the event behind its work.
+static CUresult minfer_wait(CUstream stream, CUevent event, long long spin_ns) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  for (;;) {
+    CUresult r = cuStreamQuery(stream);
+    if (r != CUDA_ERROR_NOT_READY) return r;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if ((now.tv_sec - begin.tv_sec) * 1000000000ll + (now.tv_nsec - begin.tv_nsec) >= spin_ns) break;
+  }
+  CUresult r = cuEventRecord(event, stream);
+  return r ? r : cuEventSynchronize(event);
+}
+
 // Headers before CUDA 12.4 do not declare it.
 extern CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* bytes);
 */
@@ -46,6 +61,7 @@ import "C"
 import (
 	"fmt"
 	"sync"
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -118,14 +134,16 @@ var Load = sync.OnceValue(func() error {
 	return nil
 })
 
-// function and stream are the handles inside of gorgonia.org/cu's types.
+// function, stream and event are the handles inside of gorgonia.org/cu's types.
 func function(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
 func stream(s cu.Stream) C.CUstream       { return *(*C.CUstream)(unsafe.Pointer(&s)) }
+func event(e cu.Event) C.CUevent          { return *(*C.CUevent)(unsafe.Pointer(&e)) }
 
 // A handle is all that those types hold.
 var (
 	_ [unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(cu.Function{})]byte{}
 	_ [unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(cu.Stream{})]byte{}
+	_ [unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(cu.Event{})]byte{}
 )
 
 // MaxArgs is the largest number of arguments that Launch passes.
@@ -165,7 +183,14 @@ func Params(f cu.Function) (sizes []int, ok bool) {
 	}
 }
 
-// Pinned is memory of the host that the GPU copies from and to by itself.
+// Wait waits for all that is on a stream: it spins at first, then sleeps until e, which must be made to block. It is one call into C, since
+// one that came back between questions would take longer to hear.
+func Wait(s cu.Stream, e cu.Event, spin time.Duration) error {
+	return result(C.minfer_wait(stream(s), event(e), C.longlong(spin.Nanoseconds())))
+}
+
+// Pinned is memory of the host that the GPU copies from and to by itself, and that kernels reach at its address: every GPU of
+// compute capability 8 and later has one space of addresses with the host.
 type Pinned struct {
 	address unsafe.Pointer
 	Bytes   []byte
@@ -174,12 +199,15 @@ type Pinned struct {
 // AllocPinned allocates pinned memory in the current context.
 func AllocPinned(bytes int) (*Pinned, error) {
 	p := &Pinned{}
-	if err := result(C.cuMemHostAlloc(&p.address, C.size_t(bytes), 0)); err != nil {
+	if err := result(C.cuMemHostAlloc(&p.address, C.size_t(bytes), C.CU_MEMHOSTALLOC_PORTABLE|C.CU_MEMHOSTALLOC_DEVICEMAP)); err != nil {
 		return nil, err
 	}
 	p.Bytes = unsafe.Slice((*byte)(p.address), bytes)
 	return p, nil
 }
+
+// Address is where it begins.
+func (p *Pinned) Address() uintptr { return uintptr(p.address) }
 
 // Free gives the memory back.
 func (p *Pinned) Free() error {
