@@ -477,14 +477,22 @@ func (s *session) takeLogits(wanted, position int) error {
 // decodeFinite reads numbers out of their bytes and returns the index of the first that is not finite, or -1. It looks for one without a
 // branch for each: they are a vocabulary's, for every token.
 func decodeFinite(out []float32, raw []byte) int {
-	const exponent, one = 0x7f800000, 0x00800000 // an exponent of all ones carries into the sign
-	var carry uint32
-	for i := range out {
-		bits := binary.LittleEndian.Uint32(raw[4*i:])
-		carry |= bits&exponent + one
-		out[i] = math.Float32frombits(bits)
+	const exponent, one = 0x7f800000_7f800000, 0x00800000_00800000 // an exponent of all ones carries into the sign
+	const signs = exponent + one
+	var carry uint64
+	o := out
+	for ; len(o) >= 4 && len(raw) >= 16; o, raw = o[4:], raw[16:] {
+		a, b := binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:])
+		carry |= (a&exponent + one) | (b&exponent + one)
+		o[0], o[1] = math.Float32frombits(uint32(a)), math.Float32frombits(uint32(a>>32))
+		o[2], o[3] = math.Float32frombits(uint32(b)), math.Float32frombits(uint32(b>>32))
 	}
-	if carry>>31 == 0 {
+	for i := range o {
+		bits := binary.LittleEndian.Uint32(raw[4*i:])
+		carry |= uint64(bits)&exponent + one
+		o[i] = math.Float32frombits(bits)
+	}
+	if carry&signs == 0 {
 		return -1
 	}
 	return slices.IndexFunc(out, func(x float32) bool { return x-x != 0 })
