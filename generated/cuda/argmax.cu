@@ -5,7 +5,7 @@
 //   elem = 2048*run + thread + 256*slot covers all cols
 //   rank = 0 covers ranks 0..0: 1 elements = 1 kept
 //   row = row covers all rows
-// spec 7584bdd7a545604df30d937cc9237b57e35ce670564c433e10f83d6c0428e4a5
+// spec 71079f1c86c21bc24d6e6682ecda944177239bbffd9e5bcb131f4f31f8cf8086
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "keys.cuh"
@@ -31,6 +31,8 @@ MINFER_BOUNDS(argmax_block, {argmax_block_MinArch, argmax_block_MinCols, argmax_
 
 MINFER_KERNEL(argmax_block, 256, (const float* __restrict__ x, long long* __restrict__ out, int cols)) {
   MINFER_SHARED(long long, bests, [8]);
+  dependency_launch();
+  dependency_wait();
   const int run = (int)blockIdx.x;
   const int row = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;

@@ -4,7 +4,7 @@
 // embed_f16_file: The file's blocks as they are.
 //   token = token covers all tokens
 //   unit = 64*block + thread covers all cols
-// spec e3734b6643e0c725fd03ba45543dfcda4038a762746787b428b3f27a6b332be9
+// spec 9382cdd4aa65a887755327d86caceda8f0652fa21cdb28bee32fec5880ed0407
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "f16.cuh"
@@ -30,6 +30,8 @@ MINFER_BOUNDS(embed_f16_file, {embed_f16_file_MinArch, embed_f16_file_BlockBytes
 
 MINFER_KERNEL(embed_f16_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
   typedef f16_file_x8 Unit;
+  dependency_launch();
+  dependency_wait();
   const int block = (int)blockIdx.x;
   const int token = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;

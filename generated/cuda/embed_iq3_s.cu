@@ -7,7 +7,7 @@
 // embed_iq3_s_padded: Padded blocks.
 //   token = token covers all tokens
 //   unit = 64*block + thread covers all cols
-// spec e3734b6643e0c725fd03ba45543dfcda4038a762746787b428b3f27a6b332be9
+// spec 9382cdd4aa65a887755327d86caceda8f0652fa21cdb28bee32fec5880ed0407
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq3_s.cuh"
@@ -33,6 +33,8 @@ MINFER_BOUNDS(embed_iq3_s_file, {embed_iq3_s_file_MinArch, embed_iq3_s_file_Bloc
 
 MINFER_KERNEL(embed_iq3_s_file, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
   typedef iq3_s_file Unit;
+  dependency_launch();
+  dependency_wait();
   const int block = (int)blockIdx.x;
   const int token = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;
@@ -70,6 +72,8 @@ MINFER_BOUNDS(embed_iq3_s_padded, {embed_iq3_s_padded_MinArch, embed_iq3_s_padde
 
 MINFER_KERNEL(embed_iq3_s_padded, 64, (const uint8_t* __restrict__ w, const int* __restrict__ ids, float* __restrict__ out, int cols)) {
   typedef iq3_s_padded Unit;
+  dependency_launch();
+  dependency_wait();
   const int block = (int)blockIdx.x;
   const int token = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;

@@ -5,7 +5,7 @@
 //   elem = 2048*run + thread + 256*slot covers all cols
 //   rank = place covers ranks 0..1023: 1024 places = 1024 kept
 //   row = row covers all rows
-// spec ab0bf7e3ba8ba379ff3205b2631a272d27ce46bb092448da1ca2422ee769dc32
+// spec 4c1563924f989bc3008332b33a7c7475ac43af3d41d0a222209a383aee8f29a5
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "keys.cuh"
@@ -32,6 +32,8 @@ MINFER_BOUNDS(top_k_merge_block, {top_k_merge_block_MinArch, top_k_merge_block_M
 MINFER_KERNEL(top_k_merge_block, 256, (const long long* __restrict__ x, long long* __restrict__ out, int cols, int kept)) {
   static_assert(2 * 1024 <= 2048, "a run keeps half of its keys at most, so that runs get fewer");
   MINFER_SHARED(long long, keys, [2048]);
+  dependency_launch();
+  dependency_wait();
   const int run = (int)blockIdx.x;
   const int row = (int)blockIdx.y;
   const int thread = (int)threadIdx.x;
@@ -45,6 +47,8 @@ MINFER_KERNEL(top_k_merge_block, 256, (const long long* __restrict__ x, long lon
   block_barrier();
   int sorted = 1;  // keys of a sorted part: the least power of two that holds k
   while (sorted < kept) sorted <<= 1;
+  int length = 2048;  // keys that are sorted: no more of a short run than hold numbers
+  while (length / 2 >= sorted && length / 2 >= cols - 2048 * run) length /= 2;
   // Puts pairs of keys, step apart, in order: the parts of size keys take turns in falling and rising.
   const auto exchange = [&](int n, int size, int step) {
     for (int i = thread; i < n / 2; i += 256) {
@@ -55,11 +59,11 @@ MINFER_KERNEL(top_k_merge_block, 256, (const long long* __restrict__ x, long lon
     block_barrier();
   };
   for (int size = 2; size <= sorted; size <<= 1) {
-    for (int step = size / 2; step > 0; step /= 2) exchange(2048, size, step);
+    for (int step = size / 2; step > 0; step /= 2) exchange(length, size, step);
   }
   // The greater of each pair, of a falling part and the rising one after it, are the best of both, falling and then rising or the other
   // way round: sorted again by less.
-  for (int n = 2048; n > sorted; n /= 2) {
+  for (int n = length; n > sorted; n /= 2) {
     long long best[4];
     MINFER_UNROLL
     for (int j = 0; j < 4; j++) {

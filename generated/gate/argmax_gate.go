@@ -28,7 +28,7 @@ const (
 var argmaxBlock = kernel.Variant{
 	Arch:   80,
 	Args:   argmaxArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: argmaxBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: argmaxBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},

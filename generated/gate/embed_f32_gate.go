@@ -27,7 +27,7 @@ const (
 var embedF32File = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedF32FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedF32FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},

@@ -27,7 +27,7 @@ const (
 var embedIQ3XXSFile = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedIQ3XXSFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedIQ3XXSFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -98,7 +98,7 @@ const (
 var embedIQ3XXSPadded = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedIQ3XXSPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedIQ3XXSPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

@@ -27,7 +27,7 @@ const (
 var embedMXFP4File = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedMXFP4FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedMXFP4FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -98,7 +98,7 @@ const (
 var embedMXFP4Padded = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedMXFP4PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedMXFP4PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

@@ -27,7 +27,7 @@ const (
 var embedQ3KFile = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ3KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ3KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -98,7 +98,7 @@ const (
 var embedQ3KPadded = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ3KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ3KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},

@@ -27,7 +27,7 @@ const (
 var embedQ5_0File = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5_0FileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5_0FileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -98,7 +98,7 @@ const (
 var embedQ5_0Padded = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5_0PaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5_0PaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
@@ -169,7 +169,7 @@ const (
 var embedQ5_0Lanes = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5_0LanesMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "lanes", Value: embedQ5_0LanesBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},

@@ -27,7 +27,7 @@ const (
 var embedQ5KFile = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5KFileMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "file", Value: embedQ5KFileBlockBytes, Source: "layout", Chain: "the body reads the file's blocks as they are"},
@@ -98,7 +98,7 @@ const (
 var embedQ5KPadded = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5KPaddedMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "padded", Value: embedQ5KPaddedBlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
@@ -169,7 +169,7 @@ const (
 var embedQ5KLanes = kernel.Variant{
 	Arch:   80,
 	Args:   embedArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: embedQ5KLanesMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Weights, Layout: "lanes", Value: embedQ5KLanesBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},

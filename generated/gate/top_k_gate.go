@@ -28,7 +28,7 @@ const (
 var topKBlock = kernel.Variant{
 	Arch:   80,
 	Args:   topKArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: topKBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: topKBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},

@@ -28,7 +28,7 @@ const (
 var topKMergeBlock = kernel.Variant{
 	Arch:   80,
 	Args:   topKMergeArgs,
-	Awaits: false,
+	Awaits: true,
 	Bounds: []kernel.Bound{
 		{Kind: kernel.Arch, Value: topKMergeBlockMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
 		{Kind: kernel.Min, Dim: "cols", Value: topKMergeBlockMinCols, Source: "work", Chain: "an empty axis is no launch"},
