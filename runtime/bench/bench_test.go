@@ -12,6 +12,8 @@ import (
 	"github.com/minfer/minfer/runtime/demo"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/engine"
+	"github.com/minfer/minfer/runtime/op"
+	"github.com/minfer/minfer/runtime/sample"
 )
 
 func TestRate(t *testing.T) {
@@ -66,6 +68,57 @@ func TestRun(t *testing.T) {
 	}
 	if r, err := Run(context.Background(), m, Case{Generate: 1}, Options{Repetitions: 1, NoWarmup: true}); err != nil || r.PP != nil || len(r.TG.Samples) != 1 {
 		t.Errorf("a generation alone: %+v, %v", r, err)
+	}
+}
+
+// finding is the CPU device with sessions that find the largest logits, and notes for how many tokens and how many logits they were asked.
+type finding struct{ device.Device }
+
+type findingModel struct{ device.Model }
+
+type findingSession struct{ device.Session }
+
+var asked [][2]int
+
+func init() {
+	device.Register("finding", func(string) (device.Device, error) {
+		d, err := device.Open("cpu")
+		return finding{d}, err
+	})
+}
+
+func (d finding) Load(ctx context.Context, g *op.Graph, o device.LoadOptions) (device.Model, error) {
+	m, err := d.Device.Load(ctx, g, o)
+	return findingModel{m}, err
+}
+
+func (m findingModel) NewSession(o device.SessionOptions) (device.Session, error) {
+	s, err := m.Model.NewSession(o)
+	return findingSession{s}, err
+}
+
+func (findingSession) Tops(int) bool { return true }
+
+func (s findingSession) ForwardTop(ctx context.Context, tokens []int32, k int) ([]int32, []float32, error) {
+	asked = append(asked, [2]int{len(tokens), k})
+	_, err := s.Forward(ctx, tokens, device.LogitsLast)
+	return nil, nil, err
+}
+
+// A device that finds the largest logits is asked for those that a run with default sampling draws from.
+func TestRunTakesTheLargest(t *testing.T) {
+	f, err := demo.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.OpenFile(context.Background(), f, engine.Options{Device: "finding", Context: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r, err := Run(context.Background(), m, Case{Prompt: 8, Generate: 2}, Options{Repetitions: 1, NoWarmup: true})
+	if k := sample.Defaults().TopK; err != nil || r.Top != k || !slices.Equal(asked, [][2]int{{8, k}, {1, k}, {1, k}}) {
+		t.Errorf("asked for %v of the best %d (%v)", asked, r.Top, err)
 	}
 }
 
