@@ -147,6 +147,7 @@ var (
 	start     = regexp.MustCompile(`for \(int \w+ = (0);`)
 	rowStride = regexp.MustCompile(`\(size_t\)(\w+) \*`)
 	blockSum  = regexp.MustCompile(`block_sum<(\d+)>`)
+	pipelines = regexp.MustCompile(`-ring-|attend-step`) // families that are pipelined
 )
 
 // kernelMutants changes every line of a kernel's body.
@@ -172,7 +173,7 @@ func kernelMutants(s *Subject) (all []mutant) {
 		for _, form := range slices.Sorted(maps.Keys(forms)) {
 			text := slices.Clone(lines)
 			text[i] = form
-			all = append(all, mutant{s.Variant.String(), s.Variant.Source, i + 1, forms[form], lines[i], form, strings.TrimSpace(lines[i+1]), strings.Join(text, "\n"), s.Variant.Awaits})
+			all = append(all, mutant{s.Variant.String(), s.Variant.Source, i + 1, forms[form], lines[i], form, strings.TrimSpace(lines[i+1]), strings.Join(text, "\n"), pipelines.MatchString(s.Variant.Family)})
 		}
 	}
 	return all
@@ -224,6 +225,10 @@ var equivalents = []struct {
 }{
 	{"top-k", "int sorted = 2;  // keys of a sorted part: the least power of two that holds k", "", "one key is asked for, and the better of two sorted ones is the first"},
 	{"top-k", "while (sorted <= kept) sorted <<= 1;", "", "twice as many are sorted as are asked for"},
+	{"top-k", "int length = 2049;  // keys that are sorted: no more of a short run than hold numbers", "", "half of it is the same"},
+	{"top-k", "while (length / 2 > sorted && length / 2 >= cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k", "while (length / 2 >= sorted && length / 2 > cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k", "while (length / 2 >= sorted - 1 && length / 2 >= cols - 2048 * run) length /= 2;", "", "of two keys, of which one holds a number, that one is the first"},
 	{"top-k", "for (int i = thread; i < n - 1 / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
 	{"top-k", "for (int i = thread; i <= n / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
 	{"top-k", "if ((ka <= kb) == ((a & size) == 0)) keys[a] = kb, keys[b] = ka;", "", "equal keys change places"},

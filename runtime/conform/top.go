@@ -68,7 +68,7 @@ func (s *Subject) bestShapes() (shapes [][2]int64) {
 	most, run := s.Geometry.Axis("rank").Ceiling, s.Geometry.Axis("elem").Period
 	counts := slices.DeleteFunc([]int64{1, 2, 3, 40, 64, 65}, func(k int64) bool { return k >= most })
 	counts = append(counts, most)
-	for _, n := range []int64{1, 2, 31, 40, run - 1, run, run + 1, 2*run + 41} {
+	for _, n := range []int64{1, 2, 31, 40, 65, run - 1, run, run + 1, 2*run + 41} {
 		for _, kept := range counts {
 			shapes = append(shapes, [2]int64{n, kept})
 		}
