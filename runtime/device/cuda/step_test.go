@@ -98,7 +98,7 @@ func BenchmarkToken(b *testing.B) {
 	d := first(b)
 	for _, eager := range []bool{false, true} {
 		name := map[bool]string{false: "replay", true: "eager"}[eager]
-		s := layer(b, d, synth.Options{Shape: "qwen2.5-7b", Format: "q4_K_M", Layers: 1}, device.LoadOptions{Eager: eager})
+		s := layer(b, d, synth.Options{Shape: "qwen2.5-1.5b", Format: "q4_K_M", Layers: 1}, device.LoadOptions{Eager: eager})
 		step := func(name string, f func() error) {
 			b.Run(name, func(b *testing.B) {
 				b.ReportAllocs()
