@@ -57,16 +57,16 @@ constexpr long long gate_ring_q8_q5_K_c56_MinCols = 256;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == gate_ring_q8_q5_K_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 57 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c56_SharedBytes = 4768;
+// memory: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c56_SharedBytes = 1648;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c56, {gate_ring_q8_q5_K_c56_MinArch, gate_ring_q8_q5_K_c56_BlockBytes, gate_ring_q8_q5_K_c56_ColsMultiple, gate_ring_q8_q5_K_c56_MinRows, gate_ring_q8_q5_K_c56_MaxRows, gate_ring_q8_q5_K_c56_MinTokens, gate_ring_q8_q5_K_c56_MaxTokens, gate_ring_q8_q5_K_c56_MinCols, gate_ring_q8_q5_K_c56_MaxCols, gate_ring_q8_q5_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 5, tile = 2, sums = 57, slots = 2;
-  static_assert(stages * 4 * sums <= 1140 && 1140 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 2, sums = 15, merged = 4, slots = 2;
+  static_assert((stages + 1) * 4 * sums <= 360 && 360 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -80,7 +80,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restrict
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1140);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -99,40 +99,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restrict
       mbar_init(empty + s, 14);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 16 lanes to a row.
-    constexpr int per_row = 16;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
+    constexpr int per_row = 8, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (15 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -155,7 +166,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
@@ -181,9 +192,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c56, 480, 1, (const uint8_t* __restrict
         if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -214,16 +227,16 @@ constexpr long long gate_ring_q8_q5_K_c32_MinCols = 256;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == gate_ring_q8_q5_K_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 33 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c32_SharedBytes = 4416;
+// memory: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c32_SharedBytes = 1632;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c32, {gate_ring_q8_q5_K_c32_MinArch, gate_ring_q8_q5_K_c32_BlockBytes, gate_ring_q8_q5_K_c32_ColsMultiple, gate_ring_q8_q5_K_c32_MinRows, gate_ring_q8_q5_K_c32_MaxRows, gate_ring_q8_q5_K_c32_MinTokens, gate_ring_q8_q5_K_c32_MaxTokens, gate_ring_q8_q5_K_c32_MinCols, gate_ring_q8_q5_K_c32_MaxCols, gate_ring_q8_q5_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 4, sums = 33, slots = 2;
-  static_assert(stages * 8 * sums <= 1056 && 1056 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 4, sums = 9, merged = 4, slots = 2;
+  static_assert((stages + 1) * 8 * sums <= 360 && 360 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -238,7 +251,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restrict
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1056);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -257,40 +270,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restrict
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 8 lanes to a row.
-    constexpr int per_row = 8;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
+    constexpr int per_row = 4, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (9 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -313,7 +337,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo - round * tile;
@@ -339,9 +363,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c32, 544, 1, (const uint8_t* __restrict
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 4*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -372,16 +398,16 @@ constexpr long long gate_ring_q8_q5_K_c20_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == gate_ring_q8_q5_K_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 21 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c20_SharedBytes = 5248;
+// memory: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c20_SharedBytes = 1648;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c20, {gate_ring_q8_q5_K_c20_MinArch, gate_ring_q8_q5_K_c20_BlockBytes, gate_ring_q8_q5_K_c20_ColsMultiple, gate_ring_q8_q5_K_c20_MinRows, gate_ring_q8_q5_K_c20_MaxRows, gate_ring_q8_q5_K_c20_MinTokens, gate_ring_q8_q5_K_c20_MaxTokens, gate_ring_q8_q5_K_c20_MinCols, gate_ring_q8_q5_K_c20_MaxCols, gate_ring_q8_q5_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 5, tile = 6, sums = 21, slots = 2;
-  static_assert(stages * 12 * sums <= 1260 && 1260 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 6, sums = 5, merged = 4, slots = 2;
+  static_assert((stages + 1) * 12 * sums <= 360 && 360 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -396,7 +422,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restrict
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1260);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
@@ -415,40 +441,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restrict
       mbar_init(empty + s, 15);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 4 lanes to a row.
-    constexpr int per_row = 4;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -471,7 +508,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo - round * tile;
@@ -497,9 +534,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c20, 512, 1, (const uint8_t* __restrict
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 6*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -530,16 +569,16 @@ constexpr long long gate_ring_q8_q5_K_c16_MinCols = 256;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == gate_ring_q8_q5_K_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 17 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c16_SharedBytes = 4544;
+// memory: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c16_SharedBytes = 2128;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c16, {gate_ring_q8_q5_K_c16_MinArch, gate_ring_q8_q5_K_c16_BlockBytes, gate_ring_q8_q5_K_c16_ColsMultiple, gate_ring_q8_q5_K_c16_MinRows, gate_ring_q8_q5_K_c16_MaxRows, gate_ring_q8_q5_K_c16_MinTokens, gate_ring_q8_q5_K_c16_MaxTokens, gate_ring_q8_q5_K_c16_MinCols, gate_ring_q8_q5_K_c16_MaxCols, gate_ring_q8_q5_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 8, sums = 17, slots = 2;
-  static_assert(stages * 16 * sums <= 1088 && 1088 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 8, sums = 5, merged = 4, slots = 2;
+  static_assert((stages + 1) * 16 * sums <= 480 && 480 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -554,7 +593,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restrict
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1088);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 480);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -573,40 +612,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restrict
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 4 lanes to a row.
-    constexpr int per_row = 4;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -629,7 +679,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
@@ -655,9 +705,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c16, 544, 1, (const uint8_t* __restrict
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -688,16 +740,16 @@ constexpr long long gate_ring_q8_q5_K_c14_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == gate_ring_q8_q5_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c14_SharedBytes = 5008;
+// memory: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c14_SharedBytes = 2896;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c14, {gate_ring_q8_q5_K_c14_MinArch, gate_ring_q8_q5_K_c14_BlockBytes, gate_ring_q8_q5_K_c14_ColsMultiple, gate_ring_q8_q5_K_c14_MinRows, gate_ring_q8_q5_K_c14_MaxRows, gate_ring_q8_q5_K_c14_MinTokens, gate_ring_q8_q5_K_c14_MaxTokens, gate_ring_q8_q5_K_c14_MinCols, gate_ring_q8_q5_K_c14_MaxCols, gate_ring_q8_q5_K_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 5, tile = 8, sums = 15, slots = 2;
-  static_assert(stages * 16 * sums <= 1200 && 1200 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 8, sums = 7, merged = 2, slots = 2;
+  static_assert((stages + 1) * 16 * sums <= 672 && 672 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
@@ -712,7 +764,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1200);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 672);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -731,40 +783,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict
       mbar_init(empty + s, 14);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 4 lanes to a row.
-    constexpr int per_row = 4;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (7 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -787,7 +850,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
@@ -813,9 +876,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c14, 480, 1, (const uint8_t* __restrict
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -846,16 +911,16 @@ constexpr long long gate_ring_q8_q5_K_c8_MinCols = 256;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == gate_ring_q8_q5_K_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 4 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c8_SharedBytes = 4800;
+// memory: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c8_SharedBytes = 2512;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c8, {gate_ring_q8_q5_K_c8_MinArch, gate_ring_q8_q5_K_c8_BlockBytes, gate_ring_q8_q5_K_c8_ColsMultiple, gate_ring_q8_q5_K_c8_MinRows, gate_ring_q8_q5_K_c8_MaxRows, gate_ring_q8_q5_K_c8_MinTokens, gate_ring_q8_q5_K_c8_MaxTokens, gate_ring_q8_q5_K_c8_MinCols, gate_ring_q8_q5_K_c8_MaxCols, gate_ring_q8_q5_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 16, sums = 9, slots = 2;
-  static_assert(stages * 32 * sums <= 1152 && 1152 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 16, sums = 3, merged = 4, slots = 2;
+  static_assert((stages + 1) * 32 * sums <= 576 && 576 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -870,7 +935,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restrict_
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1152);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 576);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -889,40 +954,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restrict_
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
-    constexpr int per_row = 2;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
+    constexpr int per_row = 1, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (3 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -945,7 +1021,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restrict_
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
@@ -971,9 +1047,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restrict_
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 16*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -1004,16 +1082,16 @@ constexpr long long gate_ring_q8_q5_K_c4_MinCols = 256;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q5_K_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == gate_ring_q8_q5_K_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q5_K_c4_SharedBytes = 5376;
+// memory: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q5_K_c4_SharedBytes = 1408;
 MINFER_BOUNDS(gate_ring_q8_q5_K_c4, {gate_ring_q8_q5_K_c4_MinArch, gate_ring_q8_q5_K_c4_BlockBytes, gate_ring_q8_q5_K_c4_ColsMultiple, gate_ring_q8_q5_K_c4_MinRows, gate_ring_q8_q5_K_c4_MaxRows, gate_ring_q8_q5_K_c4_MinTokens, gate_ring_q8_q5_K_c4_MaxTokens, gate_ring_q8_q5_K_c4_MinCols, gate_ring_q8_q5_K_c4_MaxCols, gate_ring_q8_q5_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 16, sums = 5, slots = 1;
-  static_assert(stages * 32 * sums <= 1280 && 1280 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 8, tile = 16, sums = 1, merged = 4, slots = 1;
+  static_assert((stages + 1) * 32 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
@@ -1028,7 +1106,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict_
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1280);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -1047,40 +1125,51 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict_
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
-    constexpr int per_row = 2;
-    const int lane = lane_index(), part = lane % per_row;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
+    constexpr int per_row = 1, at_once = 32 / per_row / 2;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         const int r = row;
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[2] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 2; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 2 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] / (1.0f + expf(-sum[0])) * sum[1];
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + ((held * 2 + matrix) * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (1 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        const float up = shuffle_xor(sum, 32 / 2);
+        if (part == 0 && matrix == 0 && live) y[r] = sum / (1.0f + expf(-sum)) * up;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -1103,7 +1192,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict_
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + group + 16*round, in_tile = first - row_lo - round * tile;
@@ -1129,9 +1218,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict_
         if (slot < live && active) MINFER_COVER(row_lo + group + 16*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 2 && column < columns) {
-      partial[((at.stage * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+      partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);

@@ -65,16 +65,16 @@ constexpr long long project_ring_q8_q6_K_c112_MinCols = 256;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == project_ring_q8_q6_K_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 3920;
+// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 1472;
 MINFER_BOUNDS(project_ring_q8_q6_K_c112, {project_ring_q8_q6_K_c112_MinArch, project_ring_q8_q6_K_c112_BlockBytes, project_ring_q8_q6_K_c112_ColsMultiple, project_ring_q8_q6_K_c112_MinRows, project_ring_q8_q6_K_c112_MaxRows, project_ring_q8_q6_K_c112_MinTokens, project_ring_q8_q6_K_c112_MaxTokens, project_ring_q8_q6_K_c112_MinCols, project_ring_q8_q6_K_c112_MaxCols, project_ring_q8_q6_K_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 2, sums = 113, slots = 2;
-  static_assert(stages * 2 * sums <= 904 && 904 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 2, sums = 29, merged = 4, slots = 2;
+  static_assert((stages + 1) * 2 * sums <= 292 && 292 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -89,7 +89,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 904);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 292);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 896;
@@ -109,21 +109,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
       mbar_init(empty + s, 28);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 16 lanes to a row.
-    constexpr int per_row = 16;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
+    constexpr int per_row = 16, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -133,22 +139,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (29 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -171,7 +181,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
@@ -197,9 +207,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
         if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 2 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -230,16 +242,16 @@ constexpr long long project_ring_q8_q6_K_c76_r2_MinCols = 256;
 // coverage: 76 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c76_r2_MaxCols = 19456;
 static_assert(76ll * 8ll * 32ll == project_ring_q8_q6_K_c76_r2_MaxCols, "coverage: 76 columns * 8 seats * 32 elements");
-// memory: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c76_r2_SharedBytes = 4088;
+// memory: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c76_r2_SharedBytes = 1464;
 MINFER_BOUNDS(project_ring_q8_q6_K_c76_r2, {project_ring_q8_q6_K_c76_r2_MinArch, project_ring_q8_q6_K_c76_r2_BlockBytes, project_ring_q8_q6_K_c76_r2_ColsMultiple, project_ring_q8_q6_K_c76_r2_MinRows, project_ring_q8_q6_K_c76_r2_MaxRows, project_ring_q8_q6_K_c76_r2_MinTokens, project_ring_q8_q6_K_c76_r2_MaxTokens, project_ring_q8_q6_K_c76_r2_MinCols, project_ring_q8_q6_K_c76_r2_MaxCols, project_ring_q8_q6_K_c76_r2_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 6, tile = 2, sums = 77, slots = 2;
-  static_assert(stages * 2 * sums <= 924 && 924 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 6, tile = 2, sums = 19, merged = 4, slots = 2;
+  static_assert((stages + 1) * 2 * sums <= 268 && 268 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -254,7 +266,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 924);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 268);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 608;
@@ -274,21 +286,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
       mbar_init(empty + s, 19);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 16 lanes to a row.
-    constexpr int per_row = 16;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
+    constexpr int per_row = 16, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -298,22 +316,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (19 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -336,7 +358,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
@@ -362,9 +384,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
         if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 2 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -395,16 +419,16 @@ constexpr long long project_ring_q8_q6_K_c56_MinCols = 256;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == project_ring_q8_q6_K_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 57 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c56_SharedBytes = 4064;
+// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c56_SharedBytes = 1616;
 MINFER_BOUNDS(project_ring_q8_q6_K_c56, {project_ring_q8_q6_K_c56_MinArch, project_ring_q8_q6_K_c56_BlockBytes, project_ring_q8_q6_K_c56_ColsMultiple, project_ring_q8_q6_K_c56_MinRows, project_ring_q8_q6_K_c56_MaxRows, project_ring_q8_q6_K_c56_MinTokens, project_ring_q8_q6_K_c56_MaxTokens, project_ring_q8_q6_K_c56_MinCols, project_ring_q8_q6_K_c56_MaxCols, project_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 4, sums = 57, slots = 4;
-  static_assert(stages * 4 * sums <= 912 && 912 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 4, sums = 15, merged = 4, slots = 4;
+  static_assert((stages + 1) * 4 * sums <= 300 && 300 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -419,7 +443,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 912);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -439,21 +463,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
       mbar_init(empty + s, 14);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 8 lanes to a row.
-    constexpr int per_row = 8;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
+    constexpr int per_row = 8, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -463,22 +493,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (15 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -501,7 +535,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
@@ -527,9 +561,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
         if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -560,16 +596,16 @@ constexpr long long project_ring_q8_q6_K_c32_MinCols = 256;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == project_ring_q8_q6_K_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 33 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c32_SharedBytes = 4864;
+// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c32_SharedBytes = 2080;
 MINFER_BOUNDS(project_ring_q8_q6_K_c32, {project_ring_q8_q6_K_c32_MinArch, project_ring_q8_q6_K_c32_BlockBytes, project_ring_q8_q6_K_c32_ColsMultiple, project_ring_q8_q6_K_c32_MinRows, project_ring_q8_q6_K_c32_MaxRows, project_ring_q8_q6_K_c32_MinTokens, project_ring_q8_q6_K_c32_MaxTokens, project_ring_q8_q6_K_c32_MinCols, project_ring_q8_q6_K_c32_MaxCols, project_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 8, sums = 33, slots = 4;
-  static_assert(stages * 8 * sums <= 1056 && 1056 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 8, sums = 9, merged = 4, slots = 4;
+  static_assert((stages + 1) * 8 * sums <= 360 && 360 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -585,7 +621,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1056);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -605,21 +641,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 4 lanes to a row.
-    constexpr int per_row = 4;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
+    constexpr int per_row = 4, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -629,22 +671,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (9 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -667,7 +713,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
@@ -693,9 +739,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -726,16 +774,16 @@ constexpr long long project_ring_q8_q6_K_c20_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == project_ring_q8_q6_K_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 21 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c20_SharedBytes = 4896;
+// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c20_SharedBytes = 2064;
 MINFER_BOUNDS(project_ring_q8_q6_K_c20, {project_ring_q8_q6_K_c20_MinArch, project_ring_q8_q6_K_c20_BlockBytes, project_ring_q8_q6_K_c20_ColsMultiple, project_ring_q8_q6_K_c20_MinRows, project_ring_q8_q6_K_c20_MaxRows, project_ring_q8_q6_K_c20_MinTokens, project_ring_q8_q6_K_c20_MaxTokens, project_ring_q8_q6_K_c20_MinCols, project_ring_q8_q6_K_c20_MaxCols, project_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 12, sums = 21, slots = 4;
-  static_assert(stages * 12 * sums <= 1008 && 1008 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 12, sums = 5, merged = 4, slots = 4;
+  static_assert((stages + 1) * 12 * sums <= 300 && 300 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -751,7 +799,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1008);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
@@ -771,21 +819,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
       mbar_init(empty + s, 15);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
-    constexpr int per_row = 2;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -795,22 +849,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -833,7 +891,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
@@ -859,9 +917,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -892,16 +952,16 @@ constexpr long long project_ring_q8_q6_K_c16_MinCols = 256;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == project_ring_q8_q6_K_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 17 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c16_SharedBytes = 5440;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c16_SharedBytes = 2688;
 MINFER_BOUNDS(project_ring_q8_q6_K_c16, {project_ring_q8_q6_K_c16_MinArch, project_ring_q8_q6_K_c16_BlockBytes, project_ring_q8_q6_K_c16_ColsMultiple, project_ring_q8_q6_K_c16_MinRows, project_ring_q8_q6_K_c16_MaxRows, project_ring_q8_q6_K_c16_MinTokens, project_ring_q8_q6_K_c16_MaxTokens, project_ring_q8_q6_K_c16_MinCols, project_ring_q8_q6_K_c16_MaxCols, project_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 16, sums = 17, slots = 4;
-  static_assert(stages * 16 * sums <= 1088 && 1088 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 16, sums = 5, merged = 4, slots = 4;
+  static_assert((stages + 1) * 16 * sums <= 400 && 400 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -917,7 +977,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1088);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 400);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -937,21 +997,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
-    constexpr int per_row = 2;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -961,22 +1027,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -999,7 +1069,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
@@ -1025,9 +1095,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -1058,16 +1130,16 @@ constexpr long long project_ring_q8_q6_K_c14_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == project_ring_q8_q6_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c14_SharedBytes = 4928;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c14_SharedBytes = 3328;
 MINFER_BOUNDS(project_ring_q8_q6_K_c14, {project_ring_q8_q6_K_c14_MinArch, project_ring_q8_q6_K_c14_BlockBytes, project_ring_q8_q6_K_c14_ColsMultiple, project_ring_q8_q6_K_c14_MinRows, project_ring_q8_q6_K_c14_MaxRows, project_ring_q8_q6_K_c14_MinTokens, project_ring_q8_q6_K_c14_MaxTokens, project_ring_q8_q6_K_c14_MinCols, project_ring_q8_q6_K_c14_MaxCols, project_ring_q8_q6_K_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 16, sums = 15, slots = 4;
-  static_assert(stages * 16 * sums <= 960 && 960 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 16, sums = 7, merged = 2, slots = 4;
+  static_assert((stages + 1) * 16 * sums <= 560 && 560 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
@@ -1083,7 +1155,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 960);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 560);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -1103,21 +1175,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
       mbar_init(empty + s, 14);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 2 lanes to a row.
-    constexpr int per_row = 2;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -1127,22 +1205,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (7 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -1165,7 +1247,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
@@ -1191,9 +1273,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -1224,16 +1308,16 @@ constexpr long long project_ring_q8_q6_K_c8_MinCols = 256;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == project_ring_q8_q6_K_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c8_SharedBytes = 6592;
+// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c8_SharedBytes = 3904;
 MINFER_BOUNDS(project_ring_q8_q6_K_c8, {project_ring_q8_q6_K_c8_MinArch, project_ring_q8_q6_K_c8_BlockBytes, project_ring_q8_q6_K_c8_ColsMultiple, project_ring_q8_q6_K_c8_MinRows, project_ring_q8_q6_K_c8_MaxRows, project_ring_q8_q6_K_c8_MinTokens, project_ring_q8_q6_K_c8_MaxTokens, project_ring_q8_q6_K_c8_MinCols, project_ring_q8_q6_K_c8_MaxCols, project_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 4, tile = 32, sums = 9, slots = 4;
-  static_assert(stages * 32 * sums <= 1152 && 1152 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 32, sums = 3, merged = 4, slots = 4;
+  static_assert((stages + 1) * 32 * sums <= 480 && 480 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -1249,7 +1333,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1152);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 480);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -1269,21 +1353,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 1 lane to a row.
-    constexpr int per_row = 1;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
+    constexpr int per_row = 1, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -1293,22 +1383,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (3 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -1331,7 +1425,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
@@ -1357,9 +1451,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
         if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 4 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);
@@ -1390,16 +1486,16 @@ constexpr long long project_ring_q8_q6_K_c4_MinCols = 256;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == project_ring_q8_q6_K_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c4_SharedBytes = 8960;
+// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c4_SharedBytes = 4992;
 MINFER_BOUNDS(project_ring_q8_q6_K_c4, {project_ring_q8_q6_K_c4_MinArch, project_ring_q8_q6_K_c4_BlockBytes, project_ring_q8_q6_K_c4_ColsMultiple, project_ring_q8_q6_K_c4_MinRows, project_ring_q8_q6_K_c4_MaxRows, project_ring_q8_q6_K_c4_MinTokens, project_ring_q8_q6_K_c4_MaxTokens, project_ring_q8_q6_K_c4_MinCols, project_ring_q8_q6_K_c4_MaxCols, project_ring_q8_q6_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 32, sums = 5, slots = 2;
-  static_assert(stages * 32 * sums <= 1280 && 1280 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 2;
+  static_assert((stages + 1) * 32 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
@@ -1415,7 +1511,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
   uint64_t* empty = full + stages;
   uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 1280);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
@@ -1435,21 +1531,27 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
       mbar_init(empty + s, 16);
     }
     fence_async();
-    for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
   }
   dependency_launch();
   block_barrier();
   RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
-    // Adds the partial sums of a tile, then lets the next tile overwrite it: 1 lane to a row.
-    constexpr int per_row = 1;
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    if (lane_index() == 0) {
+      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+    }
+    warp_barrier();
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
+    constexpr int per_row = 1, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at)) {
+    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
       MINFER_UNROLL
-      for (int first = 0; first < tile; first += 32 / per_row) {
+      for (int first = 0; first < tile; first += at_once) {
         const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
         const bool live = in_tile < tile && row < row_hi;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
@@ -1459,22 +1561,26 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
         const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
         float more = live && bias ? bias[r] : 0.0f;
         if (live && residual && !in1) more += fresh(residual + r);
-        if (first == 0) mbar_wait(empty + at.stage, at.parity);
-        if (first == 0 && round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
-        float sum[1] = {};
-        MINFER_UNROLL
-        for (int m = 0; m < 1; m++) {
-          if (live) {
-            for (int column = part; column < columns; column += per_row) sum[m] += partial[((at.stage * 1 + m) * tile + in_tile) * sums + column];
-          }
-          MINFER_UNROLL
-          for (int step = per_row / 2; step > 0; step /= 2) sum[m] += shuffle_xor(sum[m], step);
-          sum[m] *= factor;
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
-        if (part == 0 && live) y[r] = sum[0] + more;
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (1 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
       }
       warp_barrier();
-      if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
     }
     if (lane == 0) MINFER_MARK(5);
     return;
@@ -1497,7 +1603,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at)) {
+  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
     if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
     const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
@@ -1523,9 +1629,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
         if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*round, unit);
       }
     }
-    const float sum = octet_sums(v);
-    if (seat % slots < live && seat < 2 && column < columns) {
-      partial[((at.stage * 1 + seat / slots) * tile + in_tile + seat % slots) * sums + column] = sum;
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
     if (lane_index() == 0) mbar_arrive(empty + at.stage);

@@ -4,7 +4,7 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// matvec-ring-q8 of q4_0: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; the copying warp adds the columns' partial sums in ascending order.
+// matvec-ring-q8 of q4_0: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; neighbouring columns of a warp are added by it, and the rest by the copying warp.
 // row index of matvec-ring-q8/c112: row_lo + slot + 2*round.
 // token index of matvec-ring-q8/c112: 0.
 // unit index of matvec-ring-q8/c112: 8*column + seat.
@@ -27,9 +27,9 @@ const (
 	matvecRingQ8Q4_0C112MinCols = 32
 	// coverage: 112 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C112MaxCols = 112 * 8 * 32
-	// memory: cols: 5 stages of 2 rows of 18 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C112SharedBytesFixed = 4876
-	matvecRingQ8Q4_0C112SharedBytesPer   = 220
+	// memory: cols: 6 stages of 2 rows of 18 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C112SharedBytesFixed = 2024
+	matvecRingQ8Q4_0C112SharedBytesPer   = 256
 	matvecRingQ8Q4_0C112SharedBytesLeast = 118784
 )
 
@@ -47,7 +47,7 @@ var matvecRingQ8Q4_0C112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C112MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C112SharedBytesFixed, Per: matvecRingQ8Q4_0C112SharedBytesPer, Least: matvecRingQ8Q4_0C112SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 18 bytes a block, each row with up to 14 bytes of padding and 113 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C112SharedBytesFixed, Per: matvecRingQ8Q4_0C112SharedBytesPer, Least: matvecRingQ8Q4_0C112SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 18 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -116,8 +116,8 @@ const (
 	matvecRingQ8Q4_0C76MinCols = 32
 	// coverage: 76 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C76MaxCols = 76 * 8 * 32
-	// memory: cols: 4 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C76SharedBytesFixed = 5344
+	// memory: cols: 4 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C76SharedBytesFixed = 1936
 	matvecRingQ8Q4_0C76SharedBytesPer   = 328
 	matvecRingQ8Q4_0C76SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var matvecRingQ8Q4_0C76 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C76MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C76MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C76SharedBytesFixed, Per: matvecRingQ8Q4_0C76SharedBytesPer, Least: matvecRingQ8Q4_0C76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 77 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C76SharedBytesFixed, Per: matvecRingQ8Q4_0C76SharedBytesPer, Least: matvecRingQ8Q4_0C76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -205,8 +205,8 @@ const (
 	matvecRingQ8Q4_0C56MinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 57 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C56SharedBytesFixed = 6032
+	// memory: cols: 6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C56SharedBytesFixed = 2240
 	matvecRingQ8Q4_0C56SharedBytesPer   = 472
 	matvecRingQ8Q4_0C56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var matvecRingQ8Q4_0C56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C56SharedBytesFixed, Per: matvecRingQ8Q4_0C56SharedBytesPer, Least: matvecRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 57 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C56SharedBytesFixed, Per: matvecRingQ8Q4_0C56SharedBytesPer, Least: matvecRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -294,8 +294,8 @@ const (
 	matvecRingQ8Q4_0C32MinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 33 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C32SharedBytesFixed = 6048
+	// memory: cols: 5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C32SharedBytesFixed = 2496
 	matvecRingQ8Q4_0C32SharedBytesPer   = 760
 	matvecRingQ8Q4_0C32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var matvecRingQ8Q4_0C32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C32SharedBytesFixed, Per: matvecRingQ8Q4_0C32SharedBytesPer, Least: matvecRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 33 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C32SharedBytesFixed, Per: matvecRingQ8Q4_0C32SharedBytesPer, Least: matvecRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -383,8 +383,8 @@ const (
 	matvecRingQ8Q4_0C20MinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 21 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C20SharedBytesFixed = 7280
+	// memory: cols: 6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C20SharedBytesFixed = 2912
 	matvecRingQ8Q4_0C20SharedBytesPer   = 1336
 	matvecRingQ8Q4_0C20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var matvecRingQ8Q4_0C20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C20SharedBytesFixed, Per: matvecRingQ8Q4_0C20SharedBytesPer, Least: matvecRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 21 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C20SharedBytesFixed, Per: matvecRingQ8Q4_0C20SharedBytesPer, Least: matvecRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -472,9 +472,9 @@ const (
 	matvecRingQ8Q4_0C16MinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C16MaxCols = 16 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 17 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C16SharedBytesFixed = 6768
-	matvecRingQ8Q4_0C16SharedBytesPer   = 1480
+	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C16SharedBytesFixed = 3808
+	matvecRingQ8Q4_0C16SharedBytesPer   = 1768
 	matvecRingQ8Q4_0C16SharedBytesLeast = 118784
 )
 
@@ -492,7 +492,7 @@ var matvecRingQ8Q4_0C16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C16SharedBytesFixed, Per: matvecRingQ8Q4_0C16SharedBytesPer, Least: matvecRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 17 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C16SharedBytesFixed, Per: matvecRingQ8Q4_0C16SharedBytesPer, Least: matvecRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q4_0C14MinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C14SharedBytesFixed = 7328
+	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C14SharedBytesFixed = 4704
 	matvecRingQ8Q4_0C14SharedBytesPer   = 1768
 	matvecRingQ8Q4_0C14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var matvecRingQ8Q4_0C14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C14SharedBytesFixed, Per: matvecRingQ8Q4_0C14SharedBytesPer, Least: matvecRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C14SharedBytesFixed, Per: matvecRingQ8Q4_0C14SharedBytesPer, Least: matvecRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -650,9 +650,9 @@ const (
 	matvecRingQ8Q4_0C8MinCols = 32
 	// coverage: 8 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C8MaxCols = 8 * 8 * 32
-	// memory: cols: 5 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C8SharedBytesFixed = 8208
-	matvecRingQ8Q4_0C8SharedBytesPer   = 2920
+	// memory: cols: 6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C8SharedBytesFixed = 5600
+	matvecRingQ8Q4_0C8SharedBytesPer   = 3496
 	matvecRingQ8Q4_0C8SharedBytesLeast = 118784
 )
 
@@ -670,7 +670,7 @@ var matvecRingQ8Q4_0C8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C8MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C8SharedBytesFixed, Per: matvecRingQ8Q4_0C8SharedBytesPer, Least: matvecRingQ8Q4_0C8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C8SharedBytesFixed, Per: matvecRingQ8Q4_0C8SharedBytesPer, Least: matvecRingQ8Q4_0C8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -739,8 +739,8 @@ const (
 	matvecRingQ8Q4_0C4MinCols = 32
 	// coverage: 4 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4_0C4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4_0C4SharedBytesFixed = 8960
+	// memory: cols: 8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4_0C4SharedBytesFixed = 4992
 	matvecRingQ8Q4_0C4SharedBytesPer   = 4648
 	matvecRingQ8Q4_0C4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var matvecRingQ8Q4_0C4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C4SharedBytesFixed, Per: matvecRingQ8Q4_0C4SharedBytesPer, Least: matvecRingQ8Q4_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q4_0C4SharedBytesFixed, Per: matvecRingQ8Q4_0C4SharedBytesPer, Least: matvecRingQ8Q4_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",

@@ -4,7 +4,7 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// matvec-ring-q8 of q4_K: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; the copying warp adds the columns' partial sums in ascending order.
+// matvec-ring-q8 of q4_K: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; neighbouring columns of a warp are added by it, and the rest by the copying warp.
 // row index of matvec-ring-q8/c112: row_lo + slot + 2*round.
 // token index of matvec-ring-q8/c112: 0.
 // unit index of matvec-ring-q8/c112: 8*column + seat.
@@ -27,9 +27,9 @@ const (
 	matvecRingQ8Q4KC112MinCols = 256
 	// coverage: 112 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC112MaxCols = 112 * 8 * 32
-	// memory: cols: 5 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 113 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC112SharedBytesFixed = 4736
-	matvecRingQ8Q4KC112SharedBytesPer   = 1760
+	// memory: cols: 6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC112SharedBytesFixed = 1856
+	matvecRingQ8Q4KC112SharedBytesPer   = 2048
 	matvecRingQ8Q4KC112SharedBytesLeast = 118784
 )
 
@@ -47,7 +47,7 @@ var matvecRingQ8Q4KC112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC112MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC112SharedBytesFixed, Per: matvecRingQ8Q4KC112SharedBytesPer, Least: matvecRingQ8Q4KC112SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 113 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC112SharedBytesFixed, Per: matvecRingQ8Q4KC112SharedBytesPer, Least: matvecRingQ8Q4KC112SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -116,8 +116,8 @@ const (
 	matvecRingQ8Q4KC76MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC76MaxCols = 76 * 8 * 32
-	// memory: cols: 4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 77 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC76SharedBytesFixed = 5120
+	// memory: cols: 4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC76SharedBytesFixed = 1712
 	matvecRingQ8Q4KC76SharedBytesPer   = 2624
 	matvecRingQ8Q4KC76SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var matvecRingQ8Q4KC76 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC76MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC76MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC76SharedBytesFixed, Per: matvecRingQ8Q4KC76SharedBytesPer, Least: matvecRingQ8Q4KC76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 77 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC76SharedBytesFixed, Per: matvecRingQ8Q4KC76SharedBytesPer, Least: matvecRingQ8Q4KC76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -205,8 +205,8 @@ const (
 	matvecRingQ8Q4KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 57 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC56SharedBytesFixed = 5696
+	// memory: cols: 6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC56SharedBytesFixed = 1904
 	matvecRingQ8Q4KC56SharedBytesPer   = 3776
 	matvecRingQ8Q4KC56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var matvecRingQ8Q4KC56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC56SharedBytesFixed, Per: matvecRingQ8Q4KC56SharedBytesPer, Least: matvecRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 57 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC56SharedBytesFixed, Per: matvecRingQ8Q4KC56SharedBytesPer, Least: matvecRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -294,8 +294,8 @@ const (
 	matvecRingQ8Q4KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 33 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC32SharedBytesFixed = 5488
+	// memory: cols: 5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC32SharedBytesFixed = 1936
 	matvecRingQ8Q4KC32SharedBytesPer   = 6080
 	matvecRingQ8Q4KC32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var matvecRingQ8Q4KC32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC32SharedBytesFixed, Per: matvecRingQ8Q4KC32SharedBytesPer, Least: matvecRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 33 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC32SharedBytesFixed, Per: matvecRingQ8Q4KC32SharedBytesPer, Least: matvecRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -383,8 +383,8 @@ const (
 	matvecRingQ8Q4KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 21 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC20SharedBytesFixed = 6272
+	// memory: cols: 6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC20SharedBytesFixed = 1904
 	matvecRingQ8Q4KC20SharedBytesPer   = 10688
 	matvecRingQ8Q4KC20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var matvecRingQ8Q4KC20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC20SharedBytesFixed, Per: matvecRingQ8Q4KC20SharedBytesPer, Least: matvecRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 21 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC20SharedBytesFixed, Per: matvecRingQ8Q4KC20SharedBytesPer, Least: matvecRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -472,9 +472,9 @@ const (
 	matvecRingQ8Q4KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 17 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC16SharedBytesFixed = 5648
-	matvecRingQ8Q4KC16SharedBytesPer   = 11840
+	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC16SharedBytesFixed = 2464
+	matvecRingQ8Q4KC16SharedBytesPer   = 14144
 	matvecRingQ8Q4KC16SharedBytesLeast = 118784
 )
 
@@ -492,7 +492,7 @@ var matvecRingQ8Q4KC16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC16SharedBytesFixed, Per: matvecRingQ8Q4KC16SharedBytesPer, Least: matvecRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 17 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC16SharedBytesFixed, Per: matvecRingQ8Q4KC16SharedBytesPer, Least: matvecRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q4KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC14SharedBytesFixed = 5984
+	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC14SharedBytesFixed = 3360
 	matvecRingQ8Q4KC14SharedBytesPer   = 14144
 	matvecRingQ8Q4KC14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var matvecRingQ8Q4KC14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC14SharedBytesFixed, Per: matvecRingQ8Q4KC14SharedBytesPer, Least: matvecRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC14SharedBytesFixed, Per: matvecRingQ8Q4KC14SharedBytesPer, Least: matvecRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -650,8 +650,8 @@ const (
 	matvecRingQ8Q4KC8MinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC8MaxCols = 8 * 8 * 32
-	// memory: cols: 6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC8SharedBytesFixed = 7136
+	// memory: cols: 6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC8SharedBytesFixed = 2912
 	matvecRingQ8Q4KC8SharedBytesPer   = 27968
 	matvecRingQ8Q4KC8SharedBytesLeast = 118784
 )
@@ -670,7 +670,7 @@ var matvecRingQ8Q4KC8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC8MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC8SharedBytesFixed, Per: matvecRingQ8Q4KC8SharedBytesPer, Least: matvecRingQ8Q4KC8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC8SharedBytesFixed, Per: matvecRingQ8Q4KC8SharedBytesPer, Least: matvecRingQ8Q4KC8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -739,8 +739,8 @@ const (
 	matvecRingQ8Q4KC4MinCols = 256
 	// coverage: 4 columns * 8 seats * 32 elements.
 	matvecRingQ8Q4KC4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q4KC4SharedBytesFixed = 5376
+	// memory: cols: 8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q4KC4SharedBytesFixed = 1408
 	matvecRingQ8Q4KC4SharedBytesPer   = 37184
 	matvecRingQ8Q4KC4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var matvecRingQ8Q4KC4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q4KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q4KC4MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q4KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC4SharedBytesFixed, Per: matvecRingQ8Q4KC4SharedBytesPer, Least: matvecRingQ8Q4KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums, each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q4KC4SharedBytesFixed, Per: matvecRingQ8Q4KC4SharedBytesPer, Least: matvecRingQ8Q4KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
