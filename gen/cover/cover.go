@@ -233,8 +233,17 @@ func Audit(g *layout.Geometry, d *layout.Dealing, extent, shares int) (dropped, 
 	if d.Share < 0 {
 		run(0, extent)
 	} else {
+		shared := extent
+		if d.Queue {
+			const rounds = 2 // of a block's own run; any number will do
+			period, _ := g.Period(d)
+			shared = int(layout.QueueFrom(int64(extent), int64(shares), int64(rounds*period)))
+			for lo := shared; lo < extent; lo += period {
+				run(lo, min(lo+period, extent))
+			}
+		}
 		for b := range shares {
-			if lo, hi := layout.ShareBounds(int64(extent), int64(b), int64(shares)); lo < hi {
+			if lo, hi := layout.ShareBounds(int64(shared), int64(b), int64(shares)); lo < hi {
 				run(int(lo), int(hi))
 			}
 		}

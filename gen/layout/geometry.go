@@ -38,12 +38,14 @@ type PlacedDigit struct {
 //	index = lo + sum(stride[i] * digit[i]),   kept while index < hi.
 //
 // Without a share lo is 0 and hi the axis' extent N. With one, digit Share (value b of n) owns the contiguous run
-// [N*b/n, N*(b+1)/n), and the other digits count from its start.
+// [N*b/n, N*(b+1)/n), and the other digits count from its start. With a queue as well, the runs are those of [0, M), where M is
+// QueueFrom; the rest is dealt in runs of a period each, from M on, and each is taken once, by whichever block comes next.
 type Dealing struct {
 	Axis   string
 	Elems  int   // elements of the shape that one index stands for
 	Stride []int // parallel to Geometry.Digits
 	Share  int   // index of the sharing digit, or -1
+	Queue  bool
 }
 
 // Uses reports whether digit i takes part in the dealing.
@@ -218,6 +220,10 @@ func (g *Geometry) ThreadDigit(i int, tid string) string {
 	}
 	return e
 }
+
+// QueueFrom is how much of an extent is dealt out as runs of n blocks where a block's own run has room for `room` indices: what is beyond is
+// taken from a queue.
+func QueueFrom(extent, n, room int64) int64 { return min(extent, n*room) }
 
 // ShareBounds is the run of share b of n over an extent: the one place that defines the contiguous split.
 // The runs of b = 0..n-1 partition [0, extent): run b ends where run b+1 begins, run 0 begins at 0 and run n-1

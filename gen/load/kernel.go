@@ -475,7 +475,7 @@ func digitNames(digits []layout.PlacedDigit) []string {
 // deal resolves the dealing of an axis to strides.
 func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) model.Deal {
 	s, axis := e.Value, e.Name.Value
-	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Multiple: s.Multiple.Or(0), Stride: map[string]int{}, Share: s.Share.Value}
+	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Multiple: s.Multiple.Or(0), Stride: map[string]int{}, Share: s.Share.Value, Queue: s.Queue.Value}
 	known := func(t spec.Text) *layout.PlacedDigit {
 		for i := range v.Digits {
 			if v.Digits[i].Name == t.Value {
@@ -514,6 +514,9 @@ func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) mod
 		if p := known(s.Share); p != nil && (!p.Place.Grid() || p.Radix != layout.Any) {
 			b.diags.Addf(s.Share.At, "deal.%s: digit %s cannot share the axis; an open digit of the grid can", axis, s.Share.Value)
 		}
+	}
+	if s.Queue.Value && !s.Share.Set() {
+		b.diags.Addf(s.Queue.At, "deal.%s: a queue is what blocks turn to after their share, and there is no share", axis)
 	}
 	if s.ElemsOf.Set() {
 		d.ByFmt = map[string]int{}

@@ -8,7 +8,7 @@ import (
 	"github.com/minfer/minfer/gen/model"
 )
 
-// Ring is the shared memory of a block that streams rows of a format: two barriers for each stage, then Stages of Rows rows, then Sums
+// Ring is the shared memory of a block that streams rows of a format: two barriers and the numbers of its rows for each stage, then Stages of Rows rows, then Sums
 // partial sums for each row of a tile, for one tile more than there are stages: the copying warp fills a stage anew before it adds up the
 // tile that lay there.
 type Ring struct {
@@ -22,6 +22,9 @@ type Ring struct {
 
 // barrierBytes is the two barriers of a stage.
 const barrierBytes = 16
+
+// StageBytes is what a stage takes beside its rows: two barriers, and which rows they are; in whole 16 bytes.
+func (Ring) StageBytes() int { return 2 * barrierBytes }
 
 // unitElems is what UnitBytes counts, and warpBytes a number from each warp that a block may have.
 const (
@@ -62,7 +65,7 @@ func RingOf(v *model.Variant, f *model.Format) Ring {
 			widest = c * d.Elems / f.Elems
 		}
 	}
-	stage := r.Rows*padding + barrierBytes // beside what a block of the row takes
+	stage := r.Rows*padding + r.StageBytes() // beside what a block of the row takes
 	partials := func(stages int) int { return ((stages+1)*r.Rows*r.Sums + wide/4 - 1) / (wide / 4) * (wide / 4) }
 	beside, block := 0, s.UnitBytes*f.Elems/unitElems // beside the stages
 	if block > 0 {
@@ -75,7 +78,7 @@ func RingOf(v *model.Variant, f *model.Format) Ring {
 	r.Per = block + r.Stages*r.Rows*place.BlockBytes
 	r.Partials = partials(r.Stages)
 	r.Fixed = beside + r.Stages*stage + 4*r.Partials
-	r.Chain = fmt.Sprintf("%d stages of %d rows of %d bytes a block, each row with up to %d bytes of padding and %d partial sums (of one stage more), each stage with two barriers", r.Stages, r.Rows, place.BlockBytes, padding, r.Sums)
+	r.Chain = fmt.Sprintf("%d stages of %d rows of %d bytes a block, each row with up to %d bytes of padding and %d partial sums (of one stage more), each stage with two barriers and the numbers of its rows", r.Stages, r.Rows, place.BlockBytes, padding, r.Sums)
 	if block > 0 {
 		r.Chain += fmt.Sprintf("; %d bytes for each %d columns and %d for the warps", s.UnitBytes, unitElems, warpBytes)
 	}

@@ -162,6 +162,7 @@ type Deal struct {
 	Over     []string       // the digits, fastest first, whose strides follow from their radices; none: Stride is stated
 	Stride   map[string]int
 	Share    string
+	Queue    bool // with a share: see layout.Dealing
 	Multiple int  // the extent must be a multiple of this many elements; 0: of Elems alone
 	Partial  bool // the extent need not be a multiple of Elems: the body handles the tail
 }
@@ -292,7 +293,7 @@ func (v *Variant) Geometry(f *Format) *layout.Geometry {
 				elems = e
 			}
 		}
-		dealt := layout.Dealing{Axis: d.Axis, Elems: elems, Stride: make([]int, len(v.Digits)), Share: -1}
+		dealt := layout.Dealing{Axis: d.Axis, Elems: elems, Stride: make([]int, len(v.Digits)), Share: -1, Queue: d.Queue}
 		for i, digit := range v.Digits {
 			dealt.Stride[i] = d.Stride[digit.Name]
 			if d.Share == digit.Name && d.Share != "" {

@@ -113,3 +113,16 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	}
 	return flaws
 }
+
+// queue says which axis a body deals out by a queue.
+var queue = map[string]string{"matvec_ring": "row"}
+
+// queues finds axes that digits deal by a queue and the body does not, or the other way round.
+func queues(fam *model.Family, g *layout.Geometry) (flaws []string) {
+	for _, d := range g.Axes {
+		if by := queue[fam.Template] == d.Axis; by != d.Queue {
+			flaws = append(flaws, fmt.Sprintf("axis %s has queue: %t, and body %s says %t", d.Axis, d.Queue, fam.Template, by))
+		}
+	}
+	return flaws
+}

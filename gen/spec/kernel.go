@@ -62,6 +62,7 @@ type KernelDeal struct {
 	Partial  Bool     `yaml:"partial" jsonschema_description:"true: the body handles an extent that is no multiple of elems."`
 	Over     []Text   `yaml:"over" jsonschema_description:"The digits, fastest first: each has the product of the radices before it as stride."`
 	Stride   Map[Int] `yaml:"stride" jsonschema_description:"Instead of over: the stride of each digit."`
+	Queue    Bool     `yaml:"queue" jsonschema_description:"true, with share: the runs of the blocks make up a first part of the axis, and blocks that are through with theirs take what is left, a round at a time and each round once."`
 	Share    Text     `yaml:"share" jsonschema_description:"A grid digit whose value b of n owns the contiguous run [N*b/n, N*(b+1)/n); the other digits count from its start."`
 }
 

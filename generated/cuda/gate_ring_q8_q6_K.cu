@@ -2,34 +2,34 @@
 // gate-ring-q8 of q6_K: y[m] = g / (1 + exp(-g)) * u, with g and u the products of row m of two matrices with x, x normed and rounded as by project-ring-q8: the first half of a gated feed-forward layer, for one token, in one launch.
 //
 // gate_ring_q8_q6_K_c56: Up to 56 columns.
-//   row = row_lo + slot + 2*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..447: 56 columns * 8 seats * 32 elements = 14336 cols
 // gate_ring_q8_q6_K_c32: Up to 32 columns, two groups of rows at a time.
-//   row = row_lo + 2*group + slot + 4*round covers all rows
+//   row = row_lo + 2*group + slot + 4*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..255: 32 columns * 8 seats * 32 elements = 8192 cols
 // gate_ring_q8_q6_K_c20: Up to 20 columns, three groups of rows at a time.
-//   row = row_lo + 2*group + slot + 6*round covers all rows
+//   row = row_lo + 2*group + slot + 6*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
 // gate_ring_q8_q6_K_c16: Up to 16 columns, four groups of rows at a time.
-//   row = row_lo + 2*group + slot + 8*round covers all rows
+//   row = row_lo + 2*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
 // gate_ring_q8_q6_K_c14: Up to 14 columns, four groups of rows at a time.
-//   row = row_lo + 2*group + slot + 8*round covers all rows
+//   row = row_lo + 2*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // gate_ring_q8_q6_K_c8: Up to 8 columns, eight groups of rows at a time.
-//   row = row_lo + 2*group + slot + 16*round covers all rows
+//   row = row_lo + 2*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
 // gate_ring_q8_q6_K_c4: Up to 4 columns, sixteen groups of one row at a time.
-//   row = row_lo + group + 16*round covers all rows
+//   row = row_lo + group + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 8819438077ee0d4d8d75af9c7855d4f02421eb3c4ba523a3c82af3aae122f430
+// spec f28224e5fd83fb3f69da64ffbff99bdd92815e56de4279a95bcfbf3aeb0e1836
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -57,12 +57,12 @@ constexpr long long gate_ring_q8_q6_K_c56_MinCols = 256;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == gate_ring_q8_q6_K_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c56_SharedBytes = 1616;
+// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c56_SharedBytes = 1680;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c56, {gate_ring_q8_q6_K_c56_MinArch, gate_ring_q8_q6_K_c56_BlockBytes, gate_ring_q8_q6_K_c56_ColsMultiple, gate_ring_q8_q6_K_c56_MinRows, gate_ring_q8_q6_K_c56_MaxRows, gate_ring_q8_q6_K_c56_MinTokens, gate_ring_q8_q6_K_c56_MaxTokens, gate_ring_q8_q6_K_c56_MinCols, gate_ring_q8_q6_K_c56_MaxCols, gate_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 2, sums = 15, merged = 4, slots = 2;
@@ -70,23 +70,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -107,7 +112,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -117,15 +123,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -166,11 +187,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -227,12 +251,12 @@ constexpr long long gate_ring_q8_q6_K_c32_MinCols = 256;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == gate_ring_q8_q6_K_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c32_SharedBytes = 2080;
+// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c32_SharedBytes = 2144;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c32, {gate_ring_q8_q6_K_c32_MinArch, gate_ring_q8_q6_K_c32_BlockBytes, gate_ring_q8_q6_K_c32_ColsMultiple, gate_ring_q8_q6_K_c32_MinRows, gate_ring_q8_q6_K_c32_MaxRows, gate_ring_q8_q6_K_c32_MinTokens, gate_ring_q8_q6_K_c32_MaxTokens, gate_ring_q8_q6_K_c32_MinCols, gate_ring_q8_q6_K_c32_MaxCols, gate_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 4, sums = 9, merged = 4, slots = 2;
@@ -241,23 +265,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -278,7 +307,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
@@ -288,15 +318,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -337,11 +382,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -398,12 +446,12 @@ constexpr long long gate_ring_q8_q6_K_c20_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == gate_ring_q8_q6_K_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c20_SharedBytes = 2064;
+// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c20_SharedBytes = 2128;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c20, {gate_ring_q8_q6_K_c20_MinArch, gate_ring_q8_q6_K_c20_BlockBytes, gate_ring_q8_q6_K_c20_ColsMultiple, gate_ring_q8_q6_K_c20_MinRows, gate_ring_q8_q6_K_c20_MaxRows, gate_ring_q8_q6_K_c20_MinTokens, gate_ring_q8_q6_K_c20_MaxTokens, gate_ring_q8_q6_K_c20_MinCols, gate_ring_q8_q6_K_c20_MaxCols, gate_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 6, sums = 5, merged = 4, slots = 2;
@@ -412,23 +460,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -449,7 +502,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -459,15 +513,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -508,11 +577,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -569,12 +641,12 @@ constexpr long long gate_ring_q8_q6_K_c16_MinCols = 256;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == gate_ring_q8_q6_K_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c16_SharedBytes = 2688;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c16_SharedBytes = 2752;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c16, {gate_ring_q8_q6_K_c16_MinArch, gate_ring_q8_q6_K_c16_BlockBytes, gate_ring_q8_q6_K_c16_ColsMultiple, gate_ring_q8_q6_K_c16_MinRows, gate_ring_q8_q6_K_c16_MaxRows, gate_ring_q8_q6_K_c16_MinTokens, gate_ring_q8_q6_K_c16_MaxTokens, gate_ring_q8_q6_K_c16_MinCols, gate_ring_q8_q6_K_c16_MaxCols, gate_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 5, merged = 4, slots = 2;
@@ -583,23 +655,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 400);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -620,7 +697,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -630,15 +708,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -679,11 +772,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -740,12 +836,12 @@ constexpr long long gate_ring_q8_q6_K_c14_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == gate_ring_q8_q6_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c14_SharedBytes = 3328;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c14_SharedBytes = 3392;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c14, {gate_ring_q8_q6_K_c14_MinArch, gate_ring_q8_q6_K_c14_BlockBytes, gate_ring_q8_q6_K_c14_ColsMultiple, gate_ring_q8_q6_K_c14_MinRows, gate_ring_q8_q6_K_c14_MaxRows, gate_ring_q8_q6_K_c14_MinTokens, gate_ring_q8_q6_K_c14_MaxTokens, gate_ring_q8_q6_K_c14_MinCols, gate_ring_q8_q6_K_c14_MaxCols, gate_ring_q8_q6_K_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 7, merged = 2, slots = 2;
@@ -754,23 +850,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 560);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -791,7 +892,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -801,15 +903,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -850,11 +967,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -911,12 +1031,12 @@ constexpr long long gate_ring_q8_q6_K_c8_MinCols = 256;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == gate_ring_q8_q6_K_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c8_SharedBytes = 3904;
+// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c8_SharedBytes = 3968;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c8, {gate_ring_q8_q6_K_c8_MinArch, gate_ring_q8_q6_K_c8_BlockBytes, gate_ring_q8_q6_K_c8_ColsMultiple, gate_ring_q8_q6_K_c8_MinRows, gate_ring_q8_q6_K_c8_MaxRows, gate_ring_q8_q6_K_c8_MinTokens, gate_ring_q8_q6_K_c8_MaxTokens, gate_ring_q8_q6_K_c8_MinCols, gate_ring_q8_q6_K_c8_MaxCols, gate_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 3, merged = 4, slots = 2;
@@ -925,23 +1045,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict_
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 480);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -962,7 +1087,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict_
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -972,15 +1098,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict_
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1021,11 +1162,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict_
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1082,12 +1226,12 @@ constexpr long long gate_ring_q8_q6_K_c4_MinCols = 256;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long gate_ring_q8_q6_K_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == gate_ring_q8_q6_K_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long gate_ring_q8_q6_K_c4_SharedBytes = 4992;
+// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long gate_ring_q8_q6_K_c4_SharedBytes = 5120;
 MINFER_BOUNDS(gate_ring_q8_q6_K_c4, {gate_ring_q8_q6_K_c4_MinArch, gate_ring_q8_q6_K_c4_BlockBytes, gate_ring_q8_q6_K_c4_ColsMultiple, gate_ring_q8_q6_K_c4_MinRows, gate_ring_q8_q6_K_c4_MaxRows, gate_ring_q8_q6_K_c4_MinTokens, gate_ring_q8_q6_K_c4_MaxTokens, gate_ring_q8_q6_K_c4_MinCols, gate_ring_q8_q6_K_c4_MaxCols, gate_ring_q8_q6_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 8, tile = 16, sums = 1, merged = 4, slots = 1;
@@ -1096,23 +1240,28 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict_
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 2 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(2 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -1133,7 +1282,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict_
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1143,15 +1293,30 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict_
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row % at_once, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row % at_once, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1192,11 +1357,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict_
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + group + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + group + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;

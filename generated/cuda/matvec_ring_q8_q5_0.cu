@@ -2,42 +2,42 @@
 // matvec-ring-q8 of q5_0: y[m] = sum over k of W[m,k] * x[k], plus bias[m], for one token: a quantized matrix, streamed once, times activations quantized to 8 bits per 32 elements (format a8). As many blocks as there are multiprocessors, each with a contiguous run of rows. One more warp copies that run, some rows at a time, into a ring of stages in shared memory; eight lanes keep the activations of one column of 256 elements in registers and go down the rows; neighbouring columns of a warp are added by it, and the rest by the copying warp.
 //
 // matvec_ring_q8_q5_0_c112: Rows of up to 112 columns of 256.
-//   row = row_lo + slot + 2*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..895: 112 columns * 8 seats * 32 elements = 28672 cols
 // matvec_ring_q8_q5_0_c76: Up to 76 columns.
-//   row = row_lo + slot + 4*round covers all rows
+//   row = row_lo + slot + 4*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..607: 76 columns * 8 seats * 32 elements = 19456 cols
 // matvec_ring_q8_q5_0_c56: Up to 56 columns.
-//   row = row_lo + slot + 4*round covers all rows
+//   row = row_lo + slot + 4*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..447: 56 columns * 8 seats * 32 elements = 14336 cols
 // matvec_ring_q8_q5_0_c32: Up to 32 columns, two groups of rows at a time.
-//   row = row_lo + 4*group + slot + 8*round covers all rows
+//   row = row_lo + 4*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..255: 32 columns * 8 seats * 32 elements = 8192 cols
 // matvec_ring_q8_q5_0_c20: Up to 20 columns, three groups of rows at a time.
-//   row = row_lo + 4*group + slot + 12*round covers all rows
+//   row = row_lo + 4*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
 // matvec_ring_q8_q5_0_c16: Up to 16 columns, four groups of rows at a time.
-//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
 // matvec_ring_q8_q5_0_c14: Up to 14 columns, four groups of rows at a time.
-//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // matvec_ring_q8_q5_0_c8: Up to 8 columns, eight groups of rows at a time.
-//   row = row_lo + 4*group + slot + 32*round covers all rows
+//   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
 // matvec_ring_q8_q5_0_c4: Up to 4 columns, sixteen groups of two rows at a time.
-//   row = row_lo + 2*group + slot + 32*round covers all rows
+//   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 5ff065164b3c542e93566fa8e4fd1ca5b1fa08823ff19ea2cd2ea83f936a26bb
+// spec 40f6ddc7f94397bd7d7c7b716840c464eb4e57f09202f4d31dcca23f57eab6cd
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_0.cuh"
@@ -65,12 +65,12 @@ constexpr long long matvec_ring_q8_q5_0_c112_MinCols = 32;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == matvec_ring_q8_q5_0_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 4 stages of 2 rows of 22 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c112_SharedBytes = 1472;
+// memory: 4 stages of 2 rows of 22 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c112_SharedBytes = 1536;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c112, {matvec_ring_q8_q5_0_c112_MinArch, matvec_ring_q8_q5_0_c112_BlockBytes, matvec_ring_q8_q5_0_c112_ColsMultiple, matvec_ring_q8_q5_0_c112_MinRows, matvec_ring_q8_q5_0_c112_MaxRows, matvec_ring_q8_q5_0_c112_MinTokens, matvec_ring_q8_q5_0_c112_MaxTokens, matvec_ring_q8_q5_0_c112_MinCols, matvec_ring_q8_q5_0_c112_MaxCols, matvec_ring_q8_q5_0_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 2, sums = 29, merged = 4, slots = 2;
@@ -78,21 +78,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restr
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 292);  // the blocks of x
   const bool helper = threadIdx.x >= 896;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -112,7 +117,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
@@ -121,16 +127,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restr
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -165,11 +186,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c112, 928, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -226,12 +250,12 @@ constexpr long long matvec_ring_q8_q5_0_c76_MinCols = 32;
 // coverage: 76 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c76_MaxCols = 19456;
 static_assert(76ll * 8ll * 32ll == matvec_ring_q8_q5_0_c76_MaxCols, "coverage: 76 columns * 8 seats * 32 elements");
-// memory: 3 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c76_SharedBytes = 1560;
+// memory: 3 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c76_SharedBytes = 1608;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c76, {matvec_ring_q8_q5_0_c76_MinArch, matvec_ring_q8_q5_0_c76_BlockBytes, matvec_ring_q8_q5_0_c76_ColsMultiple, matvec_ring_q8_q5_0_c76_MinRows, matvec_ring_q8_q5_0_c76_MaxRows, matvec_ring_q8_q5_0_c76_MinTokens, matvec_ring_q8_q5_0_c76_MaxTokens, matvec_ring_q8_q5_0_c76_MinCols, matvec_ring_q8_q5_0_c76_MaxCols, matvec_ring_q8_q5_0_c76_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 19, merged = 4, slots = 4;
@@ -239,21 +263,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restri
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 304);  // the blocks of x
   const bool helper = threadIdx.x >= 608;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -273,7 +302,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -282,16 +312,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -326,11 +371,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c76, 640, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -387,12 +435,12 @@ constexpr long long matvec_ring_q8_q5_0_c56_MinCols = 32;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == matvec_ring_q8_q5_0_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 5 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c56_SharedBytes = 1928;
+// memory: 5 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c56_SharedBytes = 2008;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c56, {matvec_ring_q8_q5_0_c56_MinArch, matvec_ring_q8_q5_0_c56_BlockBytes, matvec_ring_q8_q5_0_c56_ColsMultiple, matvec_ring_q8_q5_0_c56_MinRows, matvec_ring_q8_q5_0_c56_MaxRows, matvec_ring_q8_q5_0_c56_MinTokens, matvec_ring_q8_q5_0_c56_MaxTokens, matvec_ring_q8_q5_0_c56_MinCols, matvec_ring_q8_q5_0_c56_MaxCols, matvec_ring_q8_q5_0_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 5, tile = 4, sums = 15, merged = 4, slots = 4;
@@ -400,21 +448,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restri
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 360);  // the blocks of x
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -434,7 +487,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -443,16 +497,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -487,11 +556,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c56, 480, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -548,12 +620,12 @@ constexpr long long matvec_ring_q8_q5_0_c32_MinCols = 32;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == matvec_ring_q8_q5_0_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 4 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c32_SharedBytes = 2080;
+// memory: 4 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c32_SharedBytes = 2144;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c32, {matvec_ring_q8_q5_0_c32_MinArch, matvec_ring_q8_q5_0_c32_BlockBytes, matvec_ring_q8_q5_0_c32_ColsMultiple, matvec_ring_q8_q5_0_c32_MinRows, matvec_ring_q8_q5_0_c32_MaxRows, matvec_ring_q8_q5_0_c32_MinTokens, matvec_ring_q8_q5_0_c32_MaxTokens, matvec_ring_q8_q5_0_c32_MinCols, matvec_ring_q8_q5_0_c32_MaxCols, matvec_ring_q8_q5_0_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 9, merged = 4, slots = 4;
@@ -562,21 +634,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restri
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 360);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -596,7 +673,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
@@ -605,16 +683,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -649,11 +742,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c32, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -710,12 +806,12 @@ constexpr long long matvec_ring_q8_q5_0_c20_MinCols = 32;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == matvec_ring_q8_q5_0_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c20_SharedBytes = 2488;
+// memory: 5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c20_SharedBytes = 2568;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c20, {matvec_ring_q8_q5_0_c20_MinArch, matvec_ring_q8_q5_0_c20_BlockBytes, matvec_ring_q8_q5_0_c20_ColsMultiple, matvec_ring_q8_q5_0_c20_MinRows, matvec_ring_q8_q5_0_c20_MaxRows, matvec_ring_q8_q5_0_c20_MinTokens, matvec_ring_q8_q5_0_c20_MaxTokens, matvec_ring_q8_q5_0_c20_MinCols, matvec_ring_q8_q5_0_c20_MaxCols, matvec_ring_q8_q5_0_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 5, tile = 12, sums = 5, merged = 4, slots = 4;
@@ -724,21 +820,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restri
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 360);  // the blocks of x
   const bool helper = threadIdx.x >= 480;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -758,7 +859,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -767,16 +869,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -811,11 +928,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c20, 512, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -872,12 +992,12 @@ constexpr long long matvec_ring_q8_q5_0_c16_MinCols = 32;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == matvec_ring_q8_q5_0_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c16_SharedBytes = 2688;
+// memory: 4 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c16_SharedBytes = 2752;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c16, {matvec_ring_q8_q5_0_c16_MinArch, matvec_ring_q8_q5_0_c16_BlockBytes, matvec_ring_q8_q5_0_c16_ColsMultiple, matvec_ring_q8_q5_0_c16_MinRows, matvec_ring_q8_q5_0_c16_MaxRows, matvec_ring_q8_q5_0_c16_MinTokens, matvec_ring_q8_q5_0_c16_MaxTokens, matvec_ring_q8_q5_0_c16_MinCols, matvec_ring_q8_q5_0_c16_MaxCols, matvec_ring_q8_q5_0_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 5, merged = 4, slots = 4;
@@ -886,21 +1006,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restri
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 400);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -920,7 +1045,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -929,16 +1055,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -973,11 +1114,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c16, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1034,12 +1178,12 @@ constexpr long long matvec_ring_q8_q5_0_c14_MinCols = 32;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == matvec_ring_q8_q5_0_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c14_SharedBytes = 4016;
+// memory: 5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c14_SharedBytes = 4096;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c14, {matvec_ring_q8_q5_0_c14_MinArch, matvec_ring_q8_q5_0_c14_BlockBytes, matvec_ring_q8_q5_0_c14_ColsMultiple, matvec_ring_q8_q5_0_c14_MinRows, matvec_ring_q8_q5_0_c14_MaxRows, matvec_ring_q8_q5_0_c14_MinTokens, matvec_ring_q8_q5_0_c14_MaxTokens, matvec_ring_q8_q5_0_c14_MinCols, matvec_ring_q8_q5_0_c14_MaxCols, matvec_ring_q8_q5_0_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 5, tile = 16, sums = 7, merged = 2, slots = 4;
@@ -1048,21 +1192,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restri
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 672);  // the blocks of x
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -1082,7 +1231,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1091,16 +1241,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restri
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -1135,11 +1300,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c14, 480, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1196,12 +1364,12 @@ constexpr long long matvec_ring_q8_q5_0_c8_MinCols = 32;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == matvec_ring_q8_q5_0_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 4 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c8_SharedBytes = 3904;
+// memory: 4 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c8_SharedBytes = 3968;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c8, {matvec_ring_q8_q5_0_c8_MinArch, matvec_ring_q8_q5_0_c8_BlockBytes, matvec_ring_q8_q5_0_c8_ColsMultiple, matvec_ring_q8_q5_0_c8_MinRows, matvec_ring_q8_q5_0_c8_MaxRows, matvec_ring_q8_q5_0_c8_MinTokens, matvec_ring_q8_q5_0_c8_MaxTokens, matvec_ring_q8_q5_0_c8_MinCols, matvec_ring_q8_q5_0_c8_MaxCols, matvec_ring_q8_q5_0_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 32, sums = 3, merged = 4, slots = 4;
@@ -1210,21 +1378,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restric
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 480);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -1244,7 +1417,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restric
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1253,16 +1427,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restric
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -1297,11 +1486,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c8, 544, 1, (const uint8_t* __restric
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1358,12 +1550,12 @@ constexpr long long matvec_ring_q8_q5_0_c4_MinCols = 32;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q5_0_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == matvec_ring_q8_q5_0_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 8 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q5_0_c4_SharedBytes = 4992;
+// memory: 8 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q5_0_c4_SharedBytes = 5120;
 MINFER_BOUNDS(matvec_ring_q8_q5_0_c4, {matvec_ring_q8_q5_0_c4_MinArch, matvec_ring_q8_q5_0_c4_BlockBytes, matvec_ring_q8_q5_0_c4_ColsMultiple, matvec_ring_q8_q5_0_c4_MinRows, matvec_ring_q8_q5_0_c4_MaxRows, matvec_ring_q8_q5_0_c4_MinTokens, matvec_ring_q8_q5_0_c4_MaxTokens, matvec_ring_q8_q5_0_c4_MinCols, matvec_ring_q8_q5_0_c4_MaxCols, matvec_ring_q8_q5_0_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q5_0_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 2;
@@ -1372,21 +1564,26 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restric
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
   const int seat = ((int)threadIdx.x % 8);
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 288);  // the blocks of x
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
@@ -1406,7 +1603,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restric
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1415,16 +1613,31 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restric
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         const int r = row;
         const float more = live && bias ? bias[r] : 0.0f;
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
         }
         float sum = 0.0f;
         if (live) {
@@ -1459,11 +1672,14 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q5_0_c4, 544, 1, (const uint8_t* __restric
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;

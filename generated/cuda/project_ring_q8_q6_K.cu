@@ -2,42 +2,42 @@
 // project-ring-q8 of q6_K: y[m] = sum over k of W[m,k] * (norm ? x[k] * norm[k] / sqrt(mean of x squared + eps) : x[k]), plus bias[m], plus residual[m], for one token and up to three matrices of as many columns: what surrounds a matrix product in a decoder, in one launch. Rows are streamed as by matvec-ring-q8. Each block rounds x to 8 bits per 32 elements itself (the norm's weight before, its factor after the product).
 //
 // project_ring_q8_q6_K_c112: Rows of up to 112 columns of 256.
-//   row = row_lo + slot + 2*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..895: 112 columns * 8 seats * 32 elements = 28672 cols
 // project_ring_q8_q6_K_c76_r2: Up to 76 columns, two rows at a time, so that more stages fit.
-//   row = row_lo + slot + 2*round covers all rows
+//   row = row_lo + slot + 2*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..607: 76 columns * 8 seats * 32 elements = 19456 cols
 // project_ring_q8_q6_K_c56: Up to 56 columns.
-//   row = row_lo + slot + 4*round covers all rows
+//   row = row_lo + slot + 4*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..447: 56 columns * 8 seats * 32 elements = 14336 cols
 // project_ring_q8_q6_K_c32: Up to 32 columns, two groups of rows at a time.
-//   row = row_lo + 4*group + slot + 8*round covers all rows
+//   row = row_lo + 4*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..255: 32 columns * 8 seats * 32 elements = 8192 cols
 // project_ring_q8_q6_K_c20: Up to 20 columns, three groups of rows at a time.
-//   row = row_lo + 4*group + slot + 12*round covers all rows
+//   row = row_lo + 4*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
 // project_ring_q8_q6_K_c16: Up to 16 columns, four groups of rows at a time.
-//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
 // project_ring_q8_q6_K_c14: Up to 14 columns, four groups of rows at a time.
-//   row = row_lo + 4*group + slot + 16*round covers all rows
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // project_ring_q8_q6_K_c8: Up to 8 columns, eight groups of rows at a time.
-//   row = row_lo + 4*group + slot + 32*round covers all rows
+//   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
 // project_ring_q8_q6_K_c4: Up to 4 columns, sixteen groups of two rows at a time.
-//   row = row_lo + 2*group + slot + 32*round covers all rows
+//   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 0c6d751534f9a370a2ccd08b5aadf59149d39c2b03213b235645145652c4a2aa
+// spec bb49a2be442f55389f5de41d3fb0987a3190cfb9c6542a37b45af70dacdeb31c
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -65,12 +65,12 @@ constexpr long long project_ring_q8_q6_K_c112_MinCols = 256;
 // coverage: 112 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c112_MaxCols = 28672;
 static_assert(112ll * 8ll * 32ll == project_ring_q8_q6_K_c112_MaxCols, "coverage: 112 columns * 8 seats * 32 elements");
-// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 1472;
+// memory: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c112_SharedBytes = 1536;
 MINFER_BOUNDS(project_ring_q8_q6_K_c112, {project_ring_q8_q6_K_c112_MinArch, project_ring_q8_q6_K_c112_BlockBytes, project_ring_q8_q6_K_c112_ColsMultiple, project_ring_q8_q6_K_c112_MinRows, project_ring_q8_q6_K_c112_MaxRows, project_ring_q8_q6_K_c112_MinTokens, project_ring_q8_q6_K_c112_MaxTokens, project_ring_q8_q6_K_c112_MinCols, project_ring_q8_q6_K_c112_MaxCols, project_ring_q8_q6_K_c112_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 2, sums = 29, merged = 4, slots = 2;
@@ -79,23 +79,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 292);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 896;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -117,7 +122,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
@@ -127,11 +133,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -141,7 +157,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -181,11 +202,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c112, 928, 1, (const uint8_t* __rest
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -242,12 +266,12 @@ constexpr long long project_ring_q8_q6_K_c76_r2_MinCols = 256;
 // coverage: 76 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c76_r2_MaxCols = 19456;
 static_assert(76ll * 8ll * 32ll == project_ring_q8_q6_K_c76_r2_MaxCols, "coverage: 76 columns * 8 seats * 32 elements");
-// memory: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c76_r2_SharedBytes = 1464;
+// memory: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c76_r2_SharedBytes = 1560;
 MINFER_BOUNDS(project_ring_q8_q6_K_c76_r2, {project_ring_q8_q6_K_c76_r2_MinArch, project_ring_q8_q6_K_c76_r2_BlockBytes, project_ring_q8_q6_K_c76_r2_ColsMultiple, project_ring_q8_q6_K_c76_r2_MinRows, project_ring_q8_q6_K_c76_r2_MaxRows, project_ring_q8_q6_K_c76_r2_MinTokens, project_ring_q8_q6_K_c76_r2_MaxTokens, project_ring_q8_q6_K_c76_r2_MinCols, project_ring_q8_q6_K_c76_r2_MaxCols, project_ring_q8_q6_K_c76_r2_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 2, sums = 19, merged = 4, slots = 2;
@@ -256,23 +280,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 268);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 608;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -294,7 +323,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
@@ -304,11 +334,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -318,7 +358,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -358,11 +403,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c76_r2, 640, 1, (const uint8_t* __re
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -419,12 +467,12 @@ constexpr long long project_ring_q8_q6_K_c56_MinCols = 256;
 // coverage: 56 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c56_MaxCols = 14336;
 static_assert(56ll * 8ll * 32ll == project_ring_q8_q6_K_c56_MaxCols, "coverage: 56 columns * 8 seats * 32 elements");
-// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c56_SharedBytes = 1616;
+// memory: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c56_SharedBytes = 1680;
 MINFER_BOUNDS(project_ring_q8_q6_K_c56, {project_ring_q8_q6_K_c56_MinArch, project_ring_q8_q6_K_c56_BlockBytes, project_ring_q8_q6_K_c56_ColsMultiple, project_ring_q8_q6_K_c56_MinRows, project_ring_q8_q6_K_c56_MaxRows, project_ring_q8_q6_K_c56_MinTokens, project_ring_q8_q6_K_c56_MaxTokens, project_ring_q8_q6_K_c56_MinCols, project_ring_q8_q6_K_c56_MaxCols, project_ring_q8_q6_K_c56_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 4, sums = 15, merged = 4, slots = 4;
@@ -433,23 +481,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -471,7 +524,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -481,11 +535,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -495,7 +559,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -535,11 +604,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c56, 480, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -596,12 +668,12 @@ constexpr long long project_ring_q8_q6_K_c32_MinCols = 256;
 // coverage: 32 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c32_MaxCols = 8192;
 static_assert(32ll * 8ll * 32ll == project_ring_q8_q6_K_c32_MaxCols, "coverage: 32 columns * 8 seats * 32 elements");
-// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c32_SharedBytes = 2080;
+// memory: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c32_SharedBytes = 2144;
 MINFER_BOUNDS(project_ring_q8_q6_K_c32, {project_ring_q8_q6_K_c32_MinArch, project_ring_q8_q6_K_c32_BlockBytes, project_ring_q8_q6_K_c32_ColsMultiple, project_ring_q8_q6_K_c32_MinRows, project_ring_q8_q6_K_c32_MaxRows, project_ring_q8_q6_K_c32_MinTokens, project_ring_q8_q6_K_c32_MaxTokens, project_ring_q8_q6_K_c32_MinCols, project_ring_q8_q6_K_c32_MaxCols, project_ring_q8_q6_K_c32_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 8, sums = 9, merged = 4, slots = 4;
@@ -611,23 +683,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
   const int column = (((int)threadIdx.x / 8) % 32);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -649,7 +726,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
@@ -659,11 +737,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -673,7 +761,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -713,11 +806,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c32, 544, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -774,12 +870,12 @@ constexpr long long project_ring_q8_q6_K_c20_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c20_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == project_ring_q8_q6_K_c20_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c20_SharedBytes = 2064;
+// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c20_SharedBytes = 2128;
 MINFER_BOUNDS(project_ring_q8_q6_K_c20, {project_ring_q8_q6_K_c20_MinArch, project_ring_q8_q6_K_c20_BlockBytes, project_ring_q8_q6_K_c20_ColsMultiple, project_ring_q8_q6_K_c20_MinRows, project_ring_q8_q6_K_c20_MaxRows, project_ring_q8_q6_K_c20_MinTokens, project_ring_q8_q6_K_c20_MaxTokens, project_ring_q8_q6_K_c20_MinCols, project_ring_q8_q6_K_c20_MaxCols, project_ring_q8_q6_K_c20_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 12, sums = 5, merged = 4, slots = 4;
@@ -789,23 +885,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
   const int column = (((int)threadIdx.x / 8) % 20);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 300);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 480;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -827,7 +928,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -837,11 +939,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -851,7 +963,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -891,11 +1008,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c20, 512, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -952,12 +1072,12 @@ constexpr long long project_ring_q8_q6_K_c16_MinCols = 256;
 // coverage: 16 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c16_MaxCols = 4096;
 static_assert(16ll * 8ll * 32ll == project_ring_q8_q6_K_c16_MaxCols, "coverage: 16 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c16_SharedBytes = 2688;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c16_SharedBytes = 2752;
 MINFER_BOUNDS(project_ring_q8_q6_K_c16, {project_ring_q8_q6_K_c16_MinArch, project_ring_q8_q6_K_c16_BlockBytes, project_ring_q8_q6_K_c16_ColsMultiple, project_ring_q8_q6_K_c16_MinRows, project_ring_q8_q6_K_c16_MaxRows, project_ring_q8_q6_K_c16_MinTokens, project_ring_q8_q6_K_c16_MaxTokens, project_ring_q8_q6_K_c16_MinCols, project_ring_q8_q6_K_c16_MaxCols, project_ring_q8_q6_K_c16_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 5, merged = 4, slots = 4;
@@ -967,23 +1087,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
   const int column = (((int)threadIdx.x / 8) % 16);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 400);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -1005,7 +1130,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1015,11 +1141,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -1029,7 +1165,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1069,11 +1210,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c16, 544, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1130,12 +1274,12 @@ constexpr long long project_ring_q8_q6_K_c14_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c14_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == project_ring_q8_q6_K_c14_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c14_SharedBytes = 3328;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c14_SharedBytes = 3392;
 MINFER_BOUNDS(project_ring_q8_q6_K_c14, {project_ring_q8_q6_K_c14_MinArch, project_ring_q8_q6_K_c14_BlockBytes, project_ring_q8_q6_K_c14_ColsMultiple, project_ring_q8_q6_K_c14_MinRows, project_ring_q8_q6_K_c14_MaxRows, project_ring_q8_q6_K_c14_MinTokens, project_ring_q8_q6_K_c14_MaxTokens, project_ring_q8_q6_K_c14_MinCols, project_ring_q8_q6_K_c14_MaxCols, project_ring_q8_q6_K_c14_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 16, sums = 7, merged = 2, slots = 4;
@@ -1145,23 +1289,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
   const int column = (((int)threadIdx.x / 8) % 14);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 560);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -1183,7 +1332,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1193,11 +1343,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -1207,7 +1367,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1247,11 +1412,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c14, 480, 1, (const uint8_t* __restr
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1308,12 +1476,12 @@ constexpr long long project_ring_q8_q6_K_c8_MinCols = 256;
 // coverage: 8 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c8_MaxCols = 2048;
 static_assert(8ll * 8ll * 32ll == project_ring_q8_q6_K_c8_MaxCols, "coverage: 8 columns * 8 seats * 32 elements");
-// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c8_SharedBytes = 3904;
+// memory: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c8_SharedBytes = 3968;
 MINFER_BOUNDS(project_ring_q8_q6_K_c8, {project_ring_q8_q6_K_c8_MinArch, project_ring_q8_q6_K_c8_BlockBytes, project_ring_q8_q6_K_c8_ColsMultiple, project_ring_q8_q6_K_c8_MinRows, project_ring_q8_q6_K_c8_MaxRows, project_ring_q8_q6_K_c8_MinTokens, project_ring_q8_q6_K_c8_MaxTokens, project_ring_q8_q6_K_c8_MinCols, project_ring_q8_q6_K_c8_MaxCols, project_ring_q8_q6_K_c8_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 4, tile = 32, sums = 3, merged = 4, slots = 4;
@@ -1323,23 +1491,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
   const int column = (((int)threadIdx.x / 8) % 8);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 480);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -1361,7 +1534,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1371,11 +1545,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -1385,7 +1569,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1425,11 +1614,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c8, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
@@ -1486,12 +1678,12 @@ constexpr long long project_ring_q8_q6_K_c4_MinCols = 256;
 // coverage: 4 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q6_K_c4_MaxCols = 1024;
 static_assert(4ll * 8ll * 32ll == project_ring_q8_q6_K_c4_MaxCols, "coverage: 4 columns * 8 seats * 32 elements");
-// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q6_K_c4_SharedBytes = 4992;
+// memory: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q6_K_c4_SharedBytes = 5120;
 MINFER_BOUNDS(project_ring_q8_q6_K_c4, {project_ring_q8_q6_K_c4_MinArch, project_ring_q8_q6_K_c4_BlockBytes, project_ring_q8_q6_K_c4_ColsMultiple, project_ring_q8_q6_K_c4_MinRows, project_ring_q8_q6_K_c4_MaxRows, project_ring_q8_q6_K_c4_MinTokens, project_ring_q8_q6_K_c4_MaxTokens, project_ring_q8_q6_K_c4_MinCols, project_ring_q8_q6_K_c4_MaxCols, project_ring_q8_q6_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 2;
@@ -1501,23 +1693,28 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
   const int column = (((int)threadIdx.x / 8) % 4);
   const int seat = ((int)threadIdx.x % 8);
   const int rows = rows0 + rows1 + rows2;
-  // This block's run of rows, in tiles.
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
   const int shares = (int)gridDim.x;
-  const int row_lo = (int)((long long)rows * block / shares), row_hi = (int)((long long)rows * (block + 1) / shares);
-  const int tiles = (row_hi - row_lo + tile - 1) / tile;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
   const int units = cols / Unit::elems, columns = (units + 7) / 8;
   const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
   uint64_t* full = dynamic_shared<uint64_t>();
   uint64_t* empty = full + stages;
-  uint8_t* ring = dynamic_shared<uint8_t>() + 16 * stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 512;
-  // Tile t into stage s. Weights never change, so the first copies need not wait for the predecessor.
-  const auto fill = [&](int s, int t) {
-    const int first = row_lo + t * tile, n = min(tile, row_hi - first);
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
     uint8_t* to = ring + s * stage_bytes;
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
@@ -1539,7 +1736,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     if (lane_index() == 0) {
-      for (int t = 0; t < stages && t < tiles; t++) fill(t, t);
+      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+      if (own_tiles < stages) fill(own_tiles, rows, rows);
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1549,11 +1747,21 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
-    for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
       MINFER_UNROLL
       for (int first = 0; first < tile; first += at_once) {
-        const int in_tile = first + lane / per_row, row = row_lo + round * tile + in_tile;
-        const bool live = in_tile < tile && row < row_hi;
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
         // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
         const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
         const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
@@ -1563,7 +1771,12 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
         if (live && residual && !in1) more += fresh(residual + r);
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
-          if (lane == 0 && round + stages < tiles) fill(at.stage, round + stages);
+          warp_barrier();  // all lanes have read which rows these are
+          if (more_tiles) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
           if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1603,11 +1816,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q6_K_c4, 544, 1, (const uint8_t* __restri
     unit_prepare(x8, a);
   }
   if (threadIdx.x == 0) MINFER_MARK(2);
-  for (int round = 0; round < tiles; round++, advance(at), held = held == stages ? 0 : held + 1) {
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
     mbar_wait(full + at.stage, at.parity);
-    if (threadIdx.x == 0 && round == 0) MINFER_MARK(3);
-    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo - round * tile;
-    const int live = min(slots, row_hi - first);  // rows of this octet in the tile
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;

@@ -27,8 +27,8 @@ const (
 	gateRingQ8Q4_0C56MinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C56SharedBytesFixed = 2240
+	// memory: cols: 6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C56SharedBytesFixed = 2336
 	gateRingQ8Q4_0C56SharedBytesPer   = 468
 	gateRingQ8Q4_0C56SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var gateRingQ8Q4_0C56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C56SharedBytesFixed, Per: gateRingQ8Q4_0C56SharedBytesPer, Least: gateRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C56SharedBytesFixed, Per: gateRingQ8Q4_0C56SharedBytesPer, Least: gateRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -116,8 +116,8 @@ const (
 	gateRingQ8Q4_0C32MinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C32SharedBytesFixed = 2496
+	// memory: cols: 5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C32SharedBytesFixed = 2576
 	gateRingQ8Q4_0C32SharedBytesPer   = 756
 	gateRingQ8Q4_0C32SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var gateRingQ8Q4_0C32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C32SharedBytesFixed, Per: gateRingQ8Q4_0C32SharedBytesPer, Least: gateRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C32SharedBytesFixed, Per: gateRingQ8Q4_0C32SharedBytesPer, Least: gateRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -205,8 +205,8 @@ const (
 	gateRingQ8Q4_0C20MinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C20SharedBytesFixed = 2912
+	// memory: cols: 6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C20SharedBytesFixed = 3008
 	gateRingQ8Q4_0C20SharedBytesPer   = 1332
 	gateRingQ8Q4_0C20SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var gateRingQ8Q4_0C20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C20SharedBytesFixed, Per: gateRingQ8Q4_0C20SharedBytesPer, Least: gateRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C20SharedBytesFixed, Per: gateRingQ8Q4_0C20SharedBytesPer, Least: gateRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -294,8 +294,8 @@ const (
 	gateRingQ8Q4_0C16MinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C16MaxCols = 16 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C16SharedBytesFixed = 3808
+	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C16SharedBytesFixed = 3904
 	gateRingQ8Q4_0C16SharedBytesPer   = 1764
 	gateRingQ8Q4_0C16SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var gateRingQ8Q4_0C16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C16SharedBytesFixed, Per: gateRingQ8Q4_0C16SharedBytesPer, Least: gateRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C16SharedBytesFixed, Per: gateRingQ8Q4_0C16SharedBytesPer, Least: gateRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -383,8 +383,8 @@ const (
 	gateRingQ8Q4_0C14MinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C14SharedBytesFixed = 4704
+	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C14SharedBytesFixed = 4800
 	gateRingQ8Q4_0C14SharedBytesPer   = 1764
 	gateRingQ8Q4_0C14SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var gateRingQ8Q4_0C14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C14SharedBytesFixed, Per: gateRingQ8Q4_0C14SharedBytesPer, Least: gateRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C14SharedBytesFixed, Per: gateRingQ8Q4_0C14SharedBytesPer, Least: gateRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -472,8 +472,8 @@ const (
 	gateRingQ8Q4_0C8MinCols = 32
 	// coverage: 8 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C8MaxCols = 8 * 8 * 32
-	// memory: cols: 6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C8SharedBytesFixed = 5600
+	// memory: cols: 6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C8SharedBytesFixed = 5696
 	gateRingQ8Q4_0C8SharedBytesPer   = 3492
 	gateRingQ8Q4_0C8SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var gateRingQ8Q4_0C8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C8MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C8SharedBytesFixed, Per: gateRingQ8Q4_0C8SharedBytesPer, Least: gateRingQ8Q4_0C8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C8SharedBytesFixed, Per: gateRingQ8Q4_0C8SharedBytesPer, Least: gateRingQ8Q4_0C8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -561,8 +561,8 @@ const (
 	gateRingQ8Q4_0C4MinCols = 32
 	// coverage: 4 columns * 8 seats * 32 elements.
 	gateRingQ8Q4_0C4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q4_0C4SharedBytesFixed = 4992
+	// memory: cols: 8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4_0C4SharedBytesFixed = 5120
 	gateRingQ8Q4_0C4SharedBytesPer   = 4644
 	gateRingQ8Q4_0C4SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var gateRingQ8Q4_0C4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C4SharedBytesFixed, Per: gateRingQ8Q4_0C4SharedBytesPer, Least: gateRingQ8Q4_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q4_0C4SharedBytesFixed, Per: gateRingQ8Q4_0C4SharedBytesPer, Least: gateRingQ8Q4_0C4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",

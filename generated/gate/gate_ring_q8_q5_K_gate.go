@@ -27,8 +27,8 @@ const (
 	gateRingQ8Q5KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC56SharedBytesFixed = 1648
+	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC56SharedBytesFixed = 1728
 	gateRingQ8Q5KC56SharedBytesPer   = 3808
 	gateRingQ8Q5KC56SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var gateRingQ8Q5KC56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC56SharedBytesFixed, Per: gateRingQ8Q5KC56SharedBytesPer, Least: gateRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC56SharedBytesFixed, Per: gateRingQ8Q5KC56SharedBytesPer, Least: gateRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -116,8 +116,8 @@ const (
 	gateRingQ8Q5KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC32SharedBytesFixed = 1632
+	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC32SharedBytesFixed = 1696
 	gateRingQ8Q5KC32SharedBytesPer   = 5920
 	gateRingQ8Q5KC32SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var gateRingQ8Q5KC32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC32SharedBytesFixed, Per: gateRingQ8Q5KC32SharedBytesPer, Least: gateRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC32SharedBytesFixed, Per: gateRingQ8Q5KC32SharedBytesPer, Least: gateRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -205,8 +205,8 @@ const (
 	gateRingQ8Q5KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC20SharedBytesFixed = 1648
+	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC20SharedBytesFixed = 1728
 	gateRingQ8Q5KC20SharedBytesPer   = 10848
 	gateRingQ8Q5KC20SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var gateRingQ8Q5KC20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC20SharedBytesFixed, Per: gateRingQ8Q5KC20SharedBytesPer, Least: gateRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC20SharedBytesFixed, Per: gateRingQ8Q5KC20SharedBytesPer, Least: gateRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -294,8 +294,8 @@ const (
 	gateRingQ8Q5KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC16SharedBytesFixed = 2128
+	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC16SharedBytesFixed = 2208
 	gateRingQ8Q5KC16SharedBytesPer   = 14368
 	gateRingQ8Q5KC16SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var gateRingQ8Q5KC16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC16SharedBytesFixed, Per: gateRingQ8Q5KC16SharedBytesPer, Least: gateRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC16SharedBytesFixed, Per: gateRingQ8Q5KC16SharedBytesPer, Least: gateRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -383,8 +383,8 @@ const (
 	gateRingQ8Q5KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC14SharedBytesFixed = 2896
+	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC14SharedBytesFixed = 2976
 	gateRingQ8Q5KC14SharedBytesPer   = 14368
 	gateRingQ8Q5KC14SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var gateRingQ8Q5KC14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC14SharedBytesFixed, Per: gateRingQ8Q5KC14SharedBytesPer, Least: gateRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC14SharedBytesFixed, Per: gateRingQ8Q5KC14SharedBytesPer, Least: gateRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -472,8 +472,8 @@ const (
 	gateRingQ8Q5KC8MinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC8MaxCols = 8 * 8 * 32
-	// memory: cols: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC8SharedBytesFixed = 2512
+	// memory: cols: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC8SharedBytesFixed = 2592
 	gateRingQ8Q5KC8SharedBytesPer   = 28448
 	gateRingQ8Q5KC8SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var gateRingQ8Q5KC8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC8MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC8SharedBytesFixed, Per: gateRingQ8Q5KC8SharedBytesPer, Least: gateRingQ8Q5KC8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC8SharedBytesFixed, Per: gateRingQ8Q5KC8SharedBytesPer, Least: gateRingQ8Q5KC8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -561,8 +561,8 @@ const (
 	gateRingQ8Q5KC4MinCols = 256
 	// coverage: 4 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC4SharedBytesFixed = 1408
+	// memory: cols: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC4SharedBytesFixed = 1536
 	gateRingQ8Q5KC4SharedBytesPer   = 45344
 	gateRingQ8Q5KC4SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var gateRingQ8Q5KC4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC4MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC4SharedBytesFixed, Per: gateRingQ8Q5KC4SharedBytesPer, Least: gateRingQ8Q5KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC4SharedBytesFixed, Per: gateRingQ8Q5KC4SharedBytesPer, Least: gateRingQ8Q5KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",

@@ -27,8 +27,8 @@ const (
 	matvecRingQ8Q5KC112MinCols = 256
 	// coverage: 112 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC112MaxCols = 112 * 8 * 32
-	// memory: cols: 4 stages of 2 rows of 176 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC112SharedBytesFixed = 1360
+	// memory: cols: 4 stages of 2 rows of 176 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC112SharedBytesFixed = 1424
 	matvecRingQ8Q5KC112SharedBytesPer   = 1728
 	matvecRingQ8Q5KC112SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var matvecRingQ8Q5KC112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC112MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC112SharedBytesFixed, Per: matvecRingQ8Q5KC112SharedBytesPer, Least: matvecRingQ8Q5KC112SharedBytesLeast, Source: "memory", Chain: "4 stages of 2 rows of 176 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC112SharedBytesFixed, Per: matvecRingQ8Q5KC112SharedBytesPer, Least: matvecRingQ8Q5KC112SharedBytesLeast, Source: "memory", Chain: "4 stages of 2 rows of 176 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -116,8 +116,8 @@ const (
 	matvecRingQ8Q5KC76MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC76MaxCols = 76 * 8 * 32
-	// memory: cols: 3 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC76SharedBytesFixed = 1392
+	// memory: cols: 3 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC76SharedBytesFixed = 1440
 	matvecRingQ8Q5KC76SharedBytesPer   = 2432
 	matvecRingQ8Q5KC76SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var matvecRingQ8Q5KC76 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC76MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC76MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC76SharedBytesFixed, Per: matvecRingQ8Q5KC76SharedBytesPer, Least: matvecRingQ8Q5KC76SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC76SharedBytesFixed, Per: matvecRingQ8Q5KC76SharedBytesPer, Least: matvecRingQ8Q5KC76SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -205,8 +205,8 @@ const (
 	matvecRingQ8Q5KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC56SharedBytesFixed = 1648
+	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC56SharedBytesFixed = 1728
 	matvecRingQ8Q5KC56SharedBytesPer   = 3840
 	matvecRingQ8Q5KC56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var matvecRingQ8Q5KC56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC56SharedBytesFixed, Per: matvecRingQ8Q5KC56SharedBytesPer, Least: matvecRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC56SharedBytesFixed, Per: matvecRingQ8Q5KC56SharedBytesPer, Least: matvecRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -294,8 +294,8 @@ const (
 	matvecRingQ8Q5KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC32SharedBytesFixed = 1632
+	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC32SharedBytesFixed = 1696
 	matvecRingQ8Q5KC32SharedBytesPer   = 5952
 	matvecRingQ8Q5KC32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var matvecRingQ8Q5KC32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC32SharedBytesFixed, Per: matvecRingQ8Q5KC32SharedBytesPer, Least: matvecRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC32SharedBytesFixed, Per: matvecRingQ8Q5KC32SharedBytesPer, Least: matvecRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -383,8 +383,8 @@ const (
 	matvecRingQ8Q5KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC20SharedBytesFixed = 1648
+	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC20SharedBytesFixed = 1728
 	matvecRingQ8Q5KC20SharedBytesPer   = 10880
 	matvecRingQ8Q5KC20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var matvecRingQ8Q5KC20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC20SharedBytesFixed, Per: matvecRingQ8Q5KC20SharedBytesPer, Least: matvecRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC20SharedBytesFixed, Per: matvecRingQ8Q5KC20SharedBytesPer, Least: matvecRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -472,8 +472,8 @@ const (
 	matvecRingQ8Q5KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC16SharedBytesFixed = 1792
+	// memory: cols: 4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC16SharedBytesFixed = 1856
 	matvecRingQ8Q5KC16SharedBytesPer   = 11584
 	matvecRingQ8Q5KC16SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var matvecRingQ8Q5KC16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC16SharedBytesFixed, Per: matvecRingQ8Q5KC16SharedBytesPer, Least: matvecRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC16SharedBytesFixed, Per: matvecRingQ8Q5KC16SharedBytesPer, Least: matvecRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q5KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC14SharedBytesFixed = 2896
+	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC14SharedBytesFixed = 2976
 	matvecRingQ8Q5KC14SharedBytesPer   = 14400
 	matvecRingQ8Q5KC14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var matvecRingQ8Q5KC14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC14SharedBytesFixed, Per: matvecRingQ8Q5KC14SharedBytesPer, Least: matvecRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC14SharedBytesFixed, Per: matvecRingQ8Q5KC14SharedBytesPer, Least: matvecRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -650,8 +650,8 @@ const (
 	matvecRingQ8Q5KC8MinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC8MaxCols = 8 * 8 * 32
-	// memory: cols: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC8SharedBytesFixed = 2512
+	// memory: cols: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC8SharedBytesFixed = 2592
 	matvecRingQ8Q5KC8SharedBytesPer   = 28480
 	matvecRingQ8Q5KC8SharedBytesLeast = 118784
 )
@@ -670,7 +670,7 @@ var matvecRingQ8Q5KC8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC8MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC8SharedBytesFixed, Per: matvecRingQ8Q5KC8SharedBytesPer, Least: matvecRingQ8Q5KC8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC8SharedBytesFixed, Per: matvecRingQ8Q5KC8SharedBytesPer, Least: matvecRingQ8Q5KC8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -739,8 +739,8 @@ const (
 	matvecRingQ8Q5KC4MinCols = 256
 	// coverage: 4 columns * 8 seats * 32 elements.
 	matvecRingQ8Q5KC4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC4SharedBytesFixed = 1408
+	// memory: cols: 8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC4SharedBytesFixed = 1536
 	matvecRingQ8Q5KC4SharedBytesPer   = 45376
 	matvecRingQ8Q5KC4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var matvecRingQ8Q5KC4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC4MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC4SharedBytesFixed, Per: matvecRingQ8Q5KC4SharedBytesPer, Least: matvecRingQ8Q5KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC4SharedBytesFixed, Per: matvecRingQ8Q5KC4SharedBytesPer, Least: matvecRingQ8Q5KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",

@@ -27,8 +27,8 @@ const (
 	matvecRingQ8Q6KC112MinCols = 256
 	// coverage: 112 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC112MaxCols = 112 * 8 * 32
-	// memory: cols: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC112SharedBytesFixed = 1472
+	// memory: cols: 4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC112SharedBytesFixed = 1536
 	matvecRingQ8Q6KC112SharedBytesPer   = 2000
 	matvecRingQ8Q6KC112SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var matvecRingQ8Q6KC112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC112MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC112SharedBytesFixed, Per: matvecRingQ8Q6KC112SharedBytesPer, Least: matvecRingQ8Q6KC112SharedBytesLeast, Source: "memory", Chain: "4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC112SharedBytesFixed, Per: matvecRingQ8Q6KC112SharedBytesPer, Least: matvecRingQ8Q6KC112SharedBytesLeast, Source: "memory", Chain: "4 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -116,8 +116,8 @@ const (
 	matvecRingQ8Q6KC76R2MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC76R2MaxCols = 76 * 8 * 32
-	// memory: cols: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC76R2SharedBytesFixed = 1464
+	// memory: cols: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC76R2SharedBytesFixed = 1560
 	matvecRingQ8Q6KC76R2SharedBytesPer   = 2840
 	matvecRingQ8Q6KC76R2SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var matvecRingQ8Q6KC76R2 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC76R2MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC76R2SharedBytesFixed, Per: matvecRingQ8Q6KC76R2SharedBytesPer, Least: matvecRingQ8Q6KC76R2SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC76R2SharedBytesFixed, Per: matvecRingQ8Q6KC76R2SharedBytesPer, Least: matvecRingQ8Q6KC76R2SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -205,8 +205,8 @@ const (
 	matvecRingQ8Q6KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC56SharedBytesFixed = 1616
+	// memory: cols: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC56SharedBytesFixed = 1680
 	matvecRingQ8Q6KC56SharedBytesPer   = 3680
 	matvecRingQ8Q6KC56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var matvecRingQ8Q6KC56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC56SharedBytesFixed, Per: matvecRingQ8Q6KC56SharedBytesPer, Least: matvecRingQ8Q6KC56SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC56SharedBytesFixed, Per: matvecRingQ8Q6KC56SharedBytesPer, Least: matvecRingQ8Q6KC56SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -294,8 +294,8 @@ const (
 	matvecRingQ8Q6KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC32SharedBytesFixed = 2080
+	// memory: cols: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC32SharedBytesFixed = 2144
 	matvecRingQ8Q6KC32SharedBytesPer   = 7040
 	matvecRingQ8Q6KC32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var matvecRingQ8Q6KC32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC32SharedBytesFixed, Per: matvecRingQ8Q6KC32SharedBytesPer, Least: matvecRingQ8Q6KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC32SharedBytesFixed, Per: matvecRingQ8Q6KC32SharedBytesPer, Least: matvecRingQ8Q6KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -383,8 +383,8 @@ const (
 	matvecRingQ8Q6KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC20SharedBytesFixed = 2064
+	// memory: cols: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC20SharedBytesFixed = 2128
 	matvecRingQ8Q6KC20SharedBytesPer   = 10400
 	matvecRingQ8Q6KC20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var matvecRingQ8Q6KC20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC20SharedBytesFixed, Per: matvecRingQ8Q6KC20SharedBytesPer, Least: matvecRingQ8Q6KC20SharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC20SharedBytesFixed, Per: matvecRingQ8Q6KC20SharedBytesPer, Least: matvecRingQ8Q6KC20SharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -472,8 +472,8 @@ const (
 	matvecRingQ8Q6KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC16SharedBytesFixed = 2688
+	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC16SharedBytesFixed = 2752
 	matvecRingQ8Q6KC16SharedBytesPer   = 13760
 	matvecRingQ8Q6KC16SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var matvecRingQ8Q6KC16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC16SharedBytesFixed, Per: matvecRingQ8Q6KC16SharedBytesPer, Least: matvecRingQ8Q6KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC16SharedBytesFixed, Per: matvecRingQ8Q6KC16SharedBytesPer, Least: matvecRingQ8Q6KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q6KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC14SharedBytesFixed = 3328
+	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC14SharedBytesFixed = 3392
 	matvecRingQ8Q6KC14SharedBytesPer   = 13760
 	matvecRingQ8Q6KC14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var matvecRingQ8Q6KC14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC14SharedBytesFixed, Per: matvecRingQ8Q6KC14SharedBytesPer, Least: matvecRingQ8Q6KC14SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC14SharedBytesFixed, Per: matvecRingQ8Q6KC14SharedBytesPer, Least: matvecRingQ8Q6KC14SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -650,8 +650,8 @@ const (
 	matvecRingQ8Q6KC8MinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC8MaxCols = 8 * 8 * 32
-	// memory: cols: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC8SharedBytesFixed = 3904
+	// memory: cols: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC8SharedBytesFixed = 3968
 	matvecRingQ8Q6KC8SharedBytesPer   = 27200
 	matvecRingQ8Q6KC8SharedBytesLeast = 118784
 )
@@ -670,7 +670,7 @@ var matvecRingQ8Q6KC8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC8MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC8SharedBytesFixed, Per: matvecRingQ8Q6KC8SharedBytesPer, Least: matvecRingQ8Q6KC8SharedBytesLeast, Source: "memory", Chain: "4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC8SharedBytesFixed, Per: matvecRingQ8Q6KC8SharedBytesPer, Least: matvecRingQ8Q6KC8SharedBytesLeast, Source: "memory", Chain: "4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -739,8 +739,8 @@ const (
 	matvecRingQ8Q6KC4MinCols = 256
 	// coverage: 4 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC4SharedBytesFixed = 4992
+	// memory: cols: 8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC4SharedBytesFixed = 5120
 	matvecRingQ8Q6KC4SharedBytesPer   = 54080
 	matvecRingQ8Q6KC4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var matvecRingQ8Q6KC4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC4MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC4SharedBytesFixed, Per: matvecRingQ8Q6KC4SharedBytesPer, Least: matvecRingQ8Q6KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC4SharedBytesFixed, Per: matvecRingQ8Q6KC4SharedBytesPer, Least: matvecRingQ8Q6KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",

@@ -27,8 +27,8 @@ const (
 	matvecRingQ8Q8_0C112MinCols = 32
 	// coverage: 112 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C112MaxCols = 112 * 8 * 32
-	// memory: cols: 3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C112SharedBytesFixed = 1188
+	// memory: cols: 3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C112SharedBytesFixed = 1236
 	matvecRingQ8Q8_0C112SharedBytesPer   = 244
 	matvecRingQ8Q8_0C112SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var matvecRingQ8Q8_0C112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C112MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C112SharedBytesFixed, Per: matvecRingQ8Q8_0C112SharedBytesPer, Least: matvecRingQ8Q8_0C112SharedBytesLeast, Source: "memory", Chain: "3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C112SharedBytesFixed, Per: matvecRingQ8Q8_0C112SharedBytesPer, Least: matvecRingQ8Q8_0C112SharedBytesLeast, Source: "memory", Chain: "3 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -116,8 +116,8 @@ const (
 	matvecRingQ8Q8_0C76R2MinCols = 32
 	// coverage: 76 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C76R2MaxCols = 76 * 8 * 32
-	// memory: cols: 5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C76R2SharedBytesFixed = 1260
+	// memory: cols: 5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C76R2SharedBytesFixed = 1340
 	matvecRingQ8Q8_0C76R2SharedBytesPer   = 380
 	matvecRingQ8Q8_0C76R2SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var matvecRingQ8Q8_0C76R2 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C76R2MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C76R2SharedBytesFixed, Per: matvecRingQ8Q8_0C76R2SharedBytesPer, Least: matvecRingQ8Q8_0C76R2SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C76R2SharedBytesFixed, Per: matvecRingQ8Q8_0C76R2SharedBytesPer, Least: matvecRingQ8Q8_0C76R2SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -205,8 +205,8 @@ const (
 	matvecRingQ8Q8_0C56MinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C56MaxCols = 56 * 8 * 32
-	// memory: cols: 3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C56SharedBytesFixed = 1304
+	// memory: cols: 3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C56SharedBytesFixed = 1352
 	matvecRingQ8Q8_0C56SharedBytesPer   = 448
 	matvecRingQ8Q8_0C56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var matvecRingQ8Q8_0C56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C56SharedBytesFixed, Per: matvecRingQ8Q8_0C56SharedBytesPer, Least: matvecRingQ8Q8_0C56SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C56SharedBytesFixed, Per: matvecRingQ8Q8_0C56SharedBytesPer, Least: matvecRingQ8Q8_0C56SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -294,8 +294,8 @@ const (
 	matvecRingQ8Q8_0C32MinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C32MaxCols = 32 * 8 * 32
-	// memory: cols: 3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C32SharedBytesFixed = 1664
+	// memory: cols: 3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C32SharedBytesFixed = 1712
 	matvecRingQ8Q8_0C32SharedBytesPer   = 856
 	matvecRingQ8Q8_0C32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var matvecRingQ8Q8_0C32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C32SharedBytesFixed, Per: matvecRingQ8Q8_0C32SharedBytesPer, Least: matvecRingQ8Q8_0C32SharedBytesLeast, Source: "memory", Chain: "3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C32SharedBytesFixed, Per: matvecRingQ8Q8_0C32SharedBytesPer, Least: matvecRingQ8Q8_0C32SharedBytesLeast, Source: "memory", Chain: "3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -383,8 +383,8 @@ const (
 	matvecRingQ8Q8_0C20MinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C20SharedBytesFixed = 1640
+	// memory: cols: 3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C20SharedBytesFixed = 1688
 	matvecRingQ8Q8_0C20SharedBytesPer   = 1264
 	matvecRingQ8Q8_0C20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var matvecRingQ8Q8_0C20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C20SharedBytesFixed, Per: matvecRingQ8Q8_0C20SharedBytesPer, Least: matvecRingQ8Q8_0C20SharedBytesLeast, Source: "memory", Chain: "3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C20SharedBytesFixed, Per: matvecRingQ8Q8_0C20SharedBytesPer, Least: matvecRingQ8Q8_0C20SharedBytesLeast, Source: "memory", Chain: "3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -472,8 +472,8 @@ const (
 	matvecRingQ8Q8_0C16MinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C16MaxCols = 16 * 8 * 32
-	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C16SharedBytesFixed = 2128
+	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C16SharedBytesFixed = 2176
 	matvecRingQ8Q8_0C16SharedBytesPer   = 1672
 	matvecRingQ8Q8_0C16SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var matvecRingQ8Q8_0C16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C16SharedBytesFixed, Per: matvecRingQ8Q8_0C16SharedBytesPer, Least: matvecRingQ8Q8_0C16SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C16SharedBytesFixed, Per: matvecRingQ8Q8_0C16SharedBytesPer, Least: matvecRingQ8Q8_0C16SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q8_0C14MinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C14MaxCols = 14 * 8 * 32
-	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C14SharedBytesFixed = 2640
+	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C14SharedBytesFixed = 2688
 	matvecRingQ8Q8_0C14SharedBytesPer   = 1672
 	matvecRingQ8Q8_0C14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var matvecRingQ8Q8_0C14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C14SharedBytesFixed, Per: matvecRingQ8Q8_0C14SharedBytesPer, Least: matvecRingQ8Q8_0C14SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C14SharedBytesFixed, Per: matvecRingQ8Q8_0C14SharedBytesPer, Least: matvecRingQ8Q8_0C14SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -650,8 +650,8 @@ const (
 	matvecRingQ8Q8_0C8MinCols = 32
 	// coverage: 8 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C8MaxCols = 8 * 8 * 32
-	// memory: cols: 3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C8SharedBytesFixed = 3056
+	// memory: cols: 3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C8SharedBytesFixed = 3104
 	matvecRingQ8Q8_0C8SharedBytesPer   = 3304
 	matvecRingQ8Q8_0C8SharedBytesLeast = 118784
 )
@@ -670,7 +670,7 @@ var matvecRingQ8Q8_0C8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C8MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C8SharedBytesFixed, Per: matvecRingQ8Q8_0C8SharedBytesPer, Least: matvecRingQ8Q8_0C8SharedBytesLeast, Source: "memory", Chain: "3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C8SharedBytesFixed, Per: matvecRingQ8Q8_0C8SharedBytesPer, Least: matvecRingQ8Q8_0C8SharedBytesLeast, Source: "memory", Chain: "3 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -739,8 +739,8 @@ const (
 	matvecRingQ8Q8_0C4MinCols = 32
 	// coverage: 4 columns * 8 seats * 32 elements.
 	matvecRingQ8Q8_0C4MaxCols = 4 * 8 * 32
-	// memory: cols: 6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q8_0C4SharedBytesFixed = 3808
+	// memory: cols: 6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q8_0C4SharedBytesFixed = 3904
 	matvecRingQ8Q8_0C4SharedBytesPer   = 6568
 	matvecRingQ8Q8_0C4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var matvecRingQ8Q8_0C4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q8_0C4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q8_0C4MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q8_0C4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C4SharedBytesFixed, Per: matvecRingQ8Q8_0C4SharedBytesPer, Least: matvecRingQ8Q8_0C4SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: matvecRingQ8Q8_0C4SharedBytesFixed, Per: matvecRingQ8Q8_0C4SharedBytesPer, Least: matvecRingQ8Q8_0C4SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",

@@ -27,8 +27,8 @@ const (
 	projectRingQ8Q4KC112MinCols = 256
 	// coverage: 112 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC112MaxCols = 112 * 8 * 32
-	// memory: cols: 6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC112SharedBytesFixed = 1856
+	// memory: cols: 6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC112SharedBytesFixed = 1952
 	projectRingQ8Q4KC112SharedBytesPer   = 2016
 	projectRingQ8Q4KC112SharedBytesLeast = 118784
 )
@@ -47,7 +47,7 @@ var projectRingQ8Q4KC112 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC112MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC112MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC112MaxCols, Source: "coverage", Chain: "112 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC112SharedBytesFixed, Per: projectRingQ8Q4KC112SharedBytesPer, Least: projectRingQ8Q4KC112SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC112SharedBytesFixed, Per: projectRingQ8Q4KC112SharedBytesPer, Least: projectRingQ8Q4KC112SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 144 bytes a block, each row with up to 0 bytes of padding and 29 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -116,8 +116,8 @@ const (
 	projectRingQ8Q4KC76MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC76MaxCols = 76 * 8 * 32
-	// memory: cols: 4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC76SharedBytesFixed = 1712
+	// memory: cols: 4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC76SharedBytesFixed = 1776
 	projectRingQ8Q4KC76SharedBytesPer   = 2592
 	projectRingQ8Q4KC76SharedBytesLeast = 118784
 )
@@ -136,7 +136,7 @@ var projectRingQ8Q4KC76 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC76MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC76MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC76SharedBytesFixed, Per: projectRingQ8Q4KC76SharedBytesPer, Least: projectRingQ8Q4KC76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC76SharedBytesFixed, Per: projectRingQ8Q4KC76SharedBytesPer, Least: projectRingQ8Q4KC76SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -205,8 +205,8 @@ const (
 	projectRingQ8Q4KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC56SharedBytesFixed = 1904
+	// memory: cols: 6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC56SharedBytesFixed = 2000
 	projectRingQ8Q4KC56SharedBytesPer   = 3744
 	projectRingQ8Q4KC56SharedBytesLeast = 118784
 )
@@ -225,7 +225,7 @@ var projectRingQ8Q4KC56 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC56SharedBytesFixed, Per: projectRingQ8Q4KC56SharedBytesPer, Least: projectRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC56SharedBytesFixed, Per: projectRingQ8Q4KC56SharedBytesPer, Least: projectRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -294,8 +294,8 @@ const (
 	projectRingQ8Q4KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC32SharedBytesFixed = 1936
+	// memory: cols: 5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC32SharedBytesFixed = 2016
 	projectRingQ8Q4KC32SharedBytesPer   = 6048
 	projectRingQ8Q4KC32SharedBytesLeast = 118784
 )
@@ -314,7 +314,7 @@ var projectRingQ8Q4KC32 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC32SharedBytesFixed, Per: projectRingQ8Q4KC32SharedBytesPer, Least: projectRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC32SharedBytesFixed, Per: projectRingQ8Q4KC32SharedBytesPer, Least: projectRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -383,8 +383,8 @@ const (
 	projectRingQ8Q4KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC20SharedBytesFixed = 1904
+	// memory: cols: 6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC20SharedBytesFixed = 2000
 	projectRingQ8Q4KC20SharedBytesPer   = 10656
 	projectRingQ8Q4KC20SharedBytesLeast = 118784
 )
@@ -403,7 +403,7 @@ var projectRingQ8Q4KC20 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20SharedBytesFixed, Per: projectRingQ8Q4KC20SharedBytesPer, Least: projectRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20SharedBytesFixed, Per: projectRingQ8Q4KC20SharedBytesPer, Least: projectRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -472,8 +472,8 @@ const (
 	projectRingQ8Q4KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC16SharedBytesFixed = 2464
+	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC16SharedBytesFixed = 2560
 	projectRingQ8Q4KC16SharedBytesPer   = 14112
 	projectRingQ8Q4KC16SharedBytesLeast = 118784
 )
@@ -492,7 +492,7 @@ var projectRingQ8Q4KC16 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC16SharedBytesFixed, Per: projectRingQ8Q4KC16SharedBytesPer, Least: projectRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC16SharedBytesFixed, Per: projectRingQ8Q4KC16SharedBytesPer, Least: projectRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -561,8 +561,8 @@ const (
 	projectRingQ8Q4KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC14SharedBytesFixed = 3360
+	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC14SharedBytesFixed = 3456
 	projectRingQ8Q4KC14SharedBytesPer   = 14112
 	projectRingQ8Q4KC14SharedBytesLeast = 118784
 )
@@ -581,7 +581,7 @@ var projectRingQ8Q4KC14 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC14SharedBytesFixed, Per: projectRingQ8Q4KC14SharedBytesPer, Least: projectRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC14SharedBytesFixed, Per: projectRingQ8Q4KC14SharedBytesPer, Least: projectRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -650,8 +650,8 @@ const (
 	projectRingQ8Q4KC8MinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC8MaxCols = 8 * 8 * 32
-	// memory: cols: 6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC8SharedBytesFixed = 2912
+	// memory: cols: 6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC8SharedBytesFixed = 3008
 	projectRingQ8Q4KC8SharedBytesPer   = 27936
 	projectRingQ8Q4KC8SharedBytesLeast = 118784
 )
@@ -670,7 +670,7 @@ var projectRingQ8Q4KC8 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC8MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC8SharedBytesFixed, Per: projectRingQ8Q4KC8SharedBytesPer, Least: projectRingQ8Q4KC8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC8SharedBytesFixed, Per: projectRingQ8Q4KC8SharedBytesPer, Least: projectRingQ8Q4KC8SharedBytesLeast, Source: "memory", Chain: "6 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -739,8 +739,8 @@ const (
 	projectRingQ8Q4KC4MinCols = 256
 	// coverage: 4 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC4MaxCols = 4 * 8 * 32
-	// memory: cols: 8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC4SharedBytesFixed = 1408
+	// memory: cols: 8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC4SharedBytesFixed = 1536
 	projectRingQ8Q4KC4SharedBytesPer   = 37152
 	projectRingQ8Q4KC4SharedBytesLeast = 118784
 )
@@ -759,7 +759,7 @@ var projectRingQ8Q4KC4 = kernel.Variant{
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC4MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC4MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC4SharedBytesFixed, Per: projectRingQ8Q4KC4SharedBytesPer, Least: projectRingQ8Q4KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC4SharedBytesFixed, Per: projectRingQ8Q4KC4SharedBytesPer, Least: projectRingQ8Q4KC4SharedBytesLeast, Source: "memory", Chain: "8 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",

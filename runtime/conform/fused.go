@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
@@ -26,6 +27,9 @@ func (f fused) String() string {
 	}
 	return s
 }
+
+// beyondRuns is more rows than the own runs of four blocks hold, of eight stages of 32 rows: the last of them come out of the queue.
+const beyondRuns = 1100
 
 // fusedJobs is the suite of products of one token with their surroundings.
 func fusedJobs(s *Subject) iter.Seq[*job] {
@@ -60,7 +64,7 @@ func fusedJobs(s *Subject) iter.Seq[*job] {
 				return
 			}
 		}
-		for i, rows := range append([]int64{1, 2, 3, 5, 7, 257}, s.edges("rows", 300)...) {
+		for i, rows := range append([]int64{1, 2, 3, 5, 7, 257, beyondRuns}, s.edges("rows", 300)...) {
 			f := of(rows, g*int64(1+i%2), int64(1+i%4))
 			f.norm, f.bias, f.residual = i%2 == 1, i%2 == 0, i%3 == 0
 			if !try(f) {
@@ -153,7 +157,7 @@ func (s *Subject) fused(f fused) *job {
 	}
 	w := makeWeights(s.Info, f.rows, f.cols, f.weights, r)
 	x := activations(1, f.cols, s.Geometry.Axis("unit").Elems, f.x, r)
-	args := map[string]any{"x": x, "norm": nil, "bias0": nil, "bias1": nil, "bias2": nil, "residual": nil, "w": nil, "w1": nil, "w2": nil,
+	args := map[string]any{"x": x, "claims": make([]byte, 4), "norm": nil, "bias0": nil, "bias1": nil, "bias2": nil, "residual": nil, "w": nil, "w1": nil, "w2": nil,
 		"y1": nil, "y2": nil, "rows": f.rows, "rows0": f.rows, "rows1": int64(0), "rows2": int64(0), "cols": f.cols, "eps": float32(eps)}
 	args["w"], args["y"] = w.place(s.Variant.Weights), nans(f.rows)
 	// The rows of the parts, one after the other; the residual belongs to the first.
@@ -190,6 +194,9 @@ func (s *Subject) fused(f fused) *job {
 	var others []byte // outputs of all parts but the last
 	also := func(after map[string][]byte) error {
 		others = append(append([]byte{}, after["y0"]...), after["y1"]...)
+		if n := binary.LittleEndian.Uint32(after["claims"]); n != 0 {
+			return fmt.Errorf("the queue's counter is left at %d", n)
+		}
 		return nil
 	}
 	check := func(out []byte) (worst float64, err error) {

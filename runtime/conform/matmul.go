@@ -110,7 +110,8 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 		}
 		if sharing {
 			for _, shares := range []int64{1, 2, 6, 7, 8, 32, 132} { // fewer than rows, as many, more
-				if !try(product{rows: 7, cols: g, tokens: 1, shares: shares, bias: true}) || !try(product{rows: 260, cols: 2 * g, tokens: 1, shares: shares}) {
+				if !try(product{rows: 7, cols: g, tokens: 1, shares: shares, bias: true}) || !try(product{rows: 260, cols: 2 * g, tokens: 1, shares: shares}) ||
+					!try(product{rows: beyondRuns, cols: g, tokens: 1, shares: min(4, shares), bias: true}) {
 					return
 				}
 			}
@@ -180,7 +181,7 @@ func (s *Subject) productOf(p product, w *weights, x []float32, r *rand.Rand) *j
 	q := s.query()
 	q.Rows, q.Cols, q.Tokens, q.Shares = p.rows, p.cols, p.tokens, max(1, p.shares)
 	stride := p.rows + p.pad
-	args := map[string]any{"w": w.place(s.Variant.Weights), "x": x, "bias": nil, "rows": p.rows, "cols": p.cols, "tokens": p.tokens, "y_stride": stride}
+	args := map[string]any{"w": w.place(s.Variant.Weights), "x": x, "bias": nil, "rows": p.rows, "cols": p.cols, "tokens": p.tokens, "y_stride": stride, "claims": make([]byte, 4)}
 	// The reference multiplies what the kernel is given: activations after their rounding.
 	seen := x
 	switch s.Entry.Class {

@@ -325,7 +325,7 @@ func (p *Plan) kvFormat() string {
 func (s *step) gate(silu op.SiLUMul, gate, up op.MatMul, x op.Value, norm *op.Weight, eps float32) error {
 	w := &s.Weights[s.weight[gate.Weight]]
 	if err := s.launch(s.Graph.Values[silu.Out].Name, find("gate", "q8", gate.Weight), "gate", s.fusedQuery(gate.Weight, gate.Weight.Rows), w, map[string]Arg{
-		"w": s.weightRef(gate.Weight), "w_up": s.weightRef(up.Weight), "x": value(x), "norm": s.weightRef(norm), "y": value(silu.Out),
+		"w": s.weightRef(gate.Weight), "w_up": s.weightRef(up.Weight), "x": value(x), "norm": s.weightRef(norm), "y": value(silu.Out), "claims": ref(Arrivals, 0),
 		"rows": integer(gate.Weight.Rows), "cols": integer(gate.Weight.Cols), "eps": {Float: eps}}); err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (s *step) gate(silu op.SiLUMul, gate, up op.MatMul, x op.Value, norm *op.We
 // project launches one to three products.
 func (s *step) project(parts []part, out, residual, x op.Value, norm *op.Weight, eps float32) error {
 	first := parts[0].m.Weight
-	args := map[string]Arg{"x": value(x), "norm": s.weightRef(norm), "residual": {}, "cols": integer(first.Cols), "eps": {Float: eps}}
+	args := map[string]Arg{"x": value(x), "norm": s.weightRef(norm), "claims": ref(Arrivals, 0), "residual": {}, "cols": integer(first.Cols), "eps": {Float: eps}}
 	if residual != none {
 		args["residual"] = value(residual)
 	}

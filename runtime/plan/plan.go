@@ -47,7 +47,7 @@ const (
 	Sines                    // of Plan.Rotaries[Index], [context, pairs]
 	Cosines                  // the same
 	Partial                  // partial results of split attention
-	Arrivals                 // counters of blocks, zero between launches: one for each key/value head
+	Arrivals                 // counters of blocks, zero between launches: one for each key/value head; the first serves as the queue of rows, too
 	Best                     // keys of the best logits of each run; launches write 0 and 1 in turn
 	Found                    // keys of the best of all
 )

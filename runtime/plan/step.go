@@ -182,7 +182,7 @@ func (s *step) product(x op.MatMul) error {
 	}
 	if err := s.launch(s.Graph.Values[x.Out].Name, s.productGates(x.Weight, tokens), "matmul", s.productQuery(x.Weight, tokens, w.Layout), w, map[string]Arg{
 		"w": s.weightRef(x.Weight), "x": in, "bias": s.weightRef(x.Bias), "y": value(x.Out), "rows": integer(x.Weight.Rows), "cols": integer(x.Weight.Cols),
-		"tokens": integer(tokens), "y_stride": integer(x.Weight.Rows)}); err != nil {
+		"tokens": integer(tokens), "y_stride": integer(x.Weight.Rows), "claims": ref(Arrivals, 0)}); err != nil {
 		return err
 	}
 	s.count(w, int64(x.Weight.Rows))

@@ -312,6 +312,9 @@ func (e *emitter) header(v *view) string {
 			if c, bounded := k.geo.Ceiling(d); bounded && d.Share < 0 {
 				reach = fmt.Sprintf("%ss 0..%d: %s = %d %s", d.Axis, c-1, k.geo.Chain(d), c*d.Elems, v.Family.Dims[d.Axis])
 			}
+			if d.Queue {
+				reach += ", by each block's own run, then by rounds out of a queue"
+			}
 			fmt.Fprintf(&b, "//   %s = %s covers %s\n", d.Axis, k.geo.Index(d, func(p layout.PlacedDigit) string { return p.Name }), reach)
 		}
 	}

@@ -246,6 +246,7 @@ type Bench struct {
 	partial int64       // in scratch: partial results, then counters
 
 	positions gpu.Pointer
+	counter   gpu.Pointer // zero between launches
 	graph     gpu.Graph
 	owned     []gpu.Pointer // to free
 }
@@ -374,7 +375,10 @@ func (b *Bench) prepare(depth int64) (err error) {
 	for i := range tokens {
 		positions = binary.LittleEndian.AppendUint32(positions, uint32(depth+i))
 	}
-	return errors.Join(d.Fill(b.scratch, 0, scratch), d.Upload(b.positions, positions))
+	if b.counter, err = b.alloc(4); err != nil {
+		return err
+	}
+	return errors.Join(d.Fill(b.scratch, 0, scratch), d.Fill(b.counter, 0, 4), d.Upload(b.positions, positions))
 }
 
 // launch is the launch on copy i.
@@ -390,7 +394,7 @@ func (b *Bench) launch(i int64, dependent bool) gpu.Launch {
 		"q": at(0), "k": at(0), "v": at(0), "out": at(b.out), "keys": gpu.PointerArg(w), "values": gpu.PointerArg(w + gpu.Pointer(b.half)),
 		"positions": gpu.PointerArg(b.positions), "sines": at(b.turns), "cosines": at(b.turns), "partial": at(b.partial),
 		"arrivals": at(b.partial + 4*q.KVHeads*q.Group*q.Shares*(q.HeadDim+2)), "heads": gpu.I32(int32(q.Heads)), "kv_heads": gpu.I32(int32(q.KVHeads)), "group": gpu.I32(int32(q.Group)),
-		"head_dim": gpu.I32(int32(q.HeadDim)), "dims": gpu.I32(int32(q.HeadDim)), "adjacent": gpu.I32(0), "scale": gpu.F32(0.0883883),
+		"head_dim": gpu.I32(int32(q.HeadDim)), "dims": gpu.I32(int32(q.HeadDim)), "adjacent": gpu.I32(0), "scale": gpu.F32(0.0883883), "claims": gpu.PointerArg(b.counter),
 	}
 	if !b.takes("keys") { // the cache itself
 		args["k"], args["v"] = args["keys"], args["values"]
