@@ -67,6 +67,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restrict
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 2, sums = 15, merged = 4, slots = 2;
   static_assert((stages + 1) * 4 * sums <= 240 && 240 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -111,9 +112,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restrict
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -261,6 +264,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restrict
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 9, merged = 4, slots = 2;
   static_assert((stages + 1) * 8 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -306,9 +310,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restrict
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
@@ -456,6 +462,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restrict
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 6, sums = 5, merged = 4, slots = 2;
   static_assert((stages + 1) * 12 * sums <= 240 && 240 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -501,9 +508,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restrict
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -651,6 +660,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restrict
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 8, sums = 5, merged = 4, slots = 2;
   static_assert((stages + 1) * 16 * sums <= 320 && 320 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -696,9 +706,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restrict
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -846,6 +858,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restrict
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 8, sums = 7, merged = 2, slots = 2;
   static_assert((stages + 1) * 16 * sums <= 448 && 448 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
@@ -891,9 +904,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restrict
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1041,6 +1056,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restrict_
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 16, sums = 3, merged = 4, slots = 2;
   static_assert((stages + 1) * 32 * sums <= 384 && 384 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -1086,9 +1102,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restrict_
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1236,6 +1254,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restrict_
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 16, sums = 1, merged = 4, slots = 1;
   static_assert((stages + 1) * 32 * sums <= 224 && 224 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
@@ -1281,9 +1300,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restrict_
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.

@@ -75,6 +75,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __rest
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 2, sums = 29, merged = 4, slots = 2;
   static_assert((stages + 1) * 2 * sums <= 232 && 232 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -121,9 +122,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __rest
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
@@ -276,6 +279,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c76_r2, 640, 1, (const uint8_t* __re
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 5, tile = 2, sums = 19, merged = 4, slots = 2;
   static_assert((stages + 1) * 2 * sums <= 228 && 228 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -322,9 +326,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c76_r2, 640, 1, (const uint8_t* __re
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
@@ -477,6 +483,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restr
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 4, sums = 15, merged = 4, slots = 4;
   static_assert((stages + 1) * 4 * sums <= 240 && 240 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int column = ((int)threadIdx.x / 8);
   const int seat = ((int)threadIdx.x % 8);
@@ -523,9 +530,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c56, 480, 1, (const uint8_t* __restr
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
@@ -678,6 +687,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restr
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 8, sums = 9, merged = 4, slots = 4;
   static_assert((stages + 1) * 8 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 256);
   const int column = (((int)threadIdx.x / 8) % 32);
@@ -725,9 +735,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c32, 544, 1, (const uint8_t* __restr
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
@@ -880,6 +892,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restr
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 12, sums = 5, merged = 4, slots = 4;
   static_assert((stages + 1) * 12 * sums <= 240 && 240 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
   const int column = (((int)threadIdx.x / 8) % 20);
@@ -927,9 +940,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c20, 512, 1, (const uint8_t* __restr
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1082,6 +1097,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restr
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 16, sums = 5, merged = 4, slots = 4;
   static_assert((stages + 1) * 16 * sums <= 320 && 320 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 128);
   const int column = (((int)threadIdx.x / 8) % 16);
@@ -1129,9 +1145,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c16, 544, 1, (const uint8_t* __restr
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1284,6 +1302,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restr
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 16, sums = 7, merged = 2, slots = 4;
   static_assert((stages + 1) * 16 * sums <= 448 && 448 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
   const int column = (((int)threadIdx.x / 8) % 14);
@@ -1331,9 +1350,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c14, 480, 1, (const uint8_t* __restr
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
@@ -1486,6 +1507,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restri
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 3, tile = 32, sums = 3, merged = 4, slots = 4;
   static_assert((stages + 1) * 32 * sums <= 384 && 384 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 64);
   const int column = (((int)threadIdx.x / 8) % 8);
@@ -1533,9 +1555,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restri
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
@@ -1688,6 +1712,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restri
   // A stage holds `tile` rows; an octet takes `slots` of them.
   constexpr int stages = 6, tile = 32, sums = 1, merged = 4, slots = 2;
   static_assert((stages + 1) * 32 * sums <= 224 && 224 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 32);
   const int column = (((int)threadIdx.x / 8) % 4);
@@ -1735,9 +1760,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restri
   int held = 0;  // where the tile's partial sums are: one more than there are stages
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
-    if (lane_index() == 0) {
-      for (int t = 0; t < own_tiles; t++) fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-      if (own_tiles < stages) fill(own_tiles, rows, rows);
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    if (const int t = lane_index(); t < own_tiles) {
+      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
+    } else if (t == own_tiles && t < stages) {
+      fill(t, rows, rows);  // the end
     }
     warp_barrier();
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
