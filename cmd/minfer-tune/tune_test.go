@@ -56,6 +56,7 @@ func needsCompiler(t *testing.T) {
 // The whole way on the emulator: candidates are compiled, judged and timed, and the file of routes is one that the generator takes. Which
 // of them wins is chance there.
 func TestTuneOnTheEmulator(t *testing.T) {
+	t.Setenv("MINFER_STEP_MMA", "0") // attend-step, which has free parameters, is then the choice
 	needsCompiler(t)
 	file := filepath.Join(t.TempDir(), "routes", "sm90.yaml")
 	args := []string{"--device", "emu", "--model", small(t), "--family", "attend-step", "--pool", "1", "--rounds", "5", "--depth", "3"}
@@ -91,7 +92,7 @@ func TestTuneOnTheEmulator(t *testing.T) {
 	if err := tune.Check(specs.FS, routes); err != nil {
 		t.Error(err)
 	}
-	if have := routes.Runs[0]; have.Date != "2026-12-01" || have.Command != "minfer-gen tune --device emu --model small.gguf --depth 3 --family attend-step --rounds 5 --pool 1" || len(have.First) != 1 {
+	if have := routes.Runs[0]; have.Date != "2026-12-01" || have.Command != "MINFER_STEP_MMA=0 minfer-gen tune --device emu --model small.gguf --depth 3 --family attend-step --rounds 5 --pool 1" || len(have.First) != 1 {
 		t.Errorf("%+v", have)
 	}
 }
@@ -234,6 +235,7 @@ func TestCrossovers(t *testing.T) {
 
 // A shape needs no model: what is listed is that of the real one.
 func TestDryRunOfAShape(t *testing.T) {
+	t.Setenv("MINFER_STEP_MMA", "0")
 	needsCompiler(t)
 	code, out, errs := runArgs(t.Context(), "--device", "emu", "--shape", "qwen2.5-7b", "--dry-run")
 	if code != 0 {

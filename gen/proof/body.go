@@ -74,13 +74,16 @@ func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string)
 
 // products are the bodies whose tensor cores fix where a lane's sums belong: of a product of 16 by 8, lane 4*group + seat holds rows
 // group + 8*half and columns 2*seat + pair (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Each names the axis of the rows and of the columns.
-// A body with helpers has other warps to decode for it.
+// A body with helpers has other warps to decode for it. One that is split has, in row group + 8, what rounding left of row group, so that half
+// is no digit.
 var products = map[string]struct {
-	rows, columns string
-	helpers       bool
+	rows, columns  string
+	group          string // what the digit is called
+	helpers, split bool
 }{
-	"matmul_mma": {"row", "token", true},
-	"attend_mma": {"token", "position", false},
+	"matmul_mma":      {"row", "token", "group", true, false},
+	"attend_mma":      {"token", "position", "group", false, false},
+	"attend_step_mma": {"head", "position", "query", false, true},
 }
 
 // fragments finds digits that are dealt otherwise than the tensor cores deal them.
@@ -92,7 +95,10 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	for _, want := range []struct {
 		digit, axis   string
 		radix, stride int
-	}{{"group", body.rows, 8, 1}, {"half", body.rows, 2, 8}, {"pair", body.columns, 2, 1}, {"seat", body.columns, 4, 2}} {
+	}{{body.group, body.rows, 8, 1}, {"half", body.rows, 2, 8}, {"pair", body.columns, 2, 1}, {"seat", body.columns, 4, 2}} {
+		if want.digit == "half" && body.split {
+			continue
+		}
 		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == want.digit })
 		axis := g.Axis(want.axis)
 		if i < 0 || axis == nil || g.Digits[i].Radix != want.radix || axis.Stride[i] != want.stride {
@@ -108,8 +114,8 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 			threads = append(threads, p.Name)
 		}
 	}
-	if n := len(threads); n < 2 || threads[n-2] != "group" || threads[n-1] != "seat" {
-		flaws = append(flaws, fmt.Sprintf("the last two digits of the thread are group and seat, which make up the lane of body %s", fam.Template))
+	if n := len(threads); n < 2 || threads[n-2] != body.group || threads[n-1] != "seat" {
+		flaws = append(flaws, fmt.Sprintf("the last two digits of the thread are %s and seat, which make up the lane of body %s", body.group, fam.Template))
 	}
 	return flaws
 }

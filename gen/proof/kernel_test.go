@@ -55,7 +55,7 @@ func TestTilesRefuse(t *testing.T) {
 
 // Tensor cores have places of their own for what a lane holds.
 func TestFragmentsRefuse(t *testing.T) {
-	const mma, attend = "kernels/matmul-bf16.yaml", "kernels/attend-mma.yaml"
+	const mma, attend, step = "kernels/matmul-bf16.yaml", "kernels/attend-mma.yaml", "kernels/attend-step-mma.yaml"
 	for _, c := range []struct{ name, old, new, want string }{
 		{mma, "row: {over: [group, half,", "row: {over: [half, group,", "digit group: the tensor cores of body matmul_mma deal it with radix 8 and stride 1 of axis row"},
 		{mma, "token: {over: [pair, seat,", "token: {over: [seat, pair,", "digit pair: the tensor cores"},
@@ -63,6 +63,9 @@ func TestFragmentsRefuse(t *testing.T) {
 		{mma, "name: half, at: slot, radix: 2", "name: half, at: slot, radix: 1", "digit half: the tensor cores"},
 		{mma, "helpers: 128\n", "", "helpers are due: body matmul_mma decodes weights with threads of their own"},
 		{attend, "token: {over: [group, half,", "token: {over: [half, group,", "digit half: the tensor cores of body attend_mma deal it with radix 2 and stride 8 of axis token"},
+		{step, "position: {share: share, over: [pair, seat,", "position: {share: share, over: [seat, pair,", "digit pair: the tensor cores of body attend_step_mma deal it with radix 2 and stride 1 of axis position"},
+		{step, "name: query, at: thread, radix: 8", "name: query, at: thread, radix: 16", "digit query: the tensor cores of body attend_step_mma deal it with radix 8 and stride 1 of axis head"},
+		{step, "  - {name: query, at: thread, radix: 8}\n  - {name: seat, at: thread, radix: 4}\n", "  - {name: seat, at: thread, radix: 4}\n  - {name: query, at: thread, radix: 8}\n", "the last two digits of the thread are query and seat"},
 	} {
 		if found := proved(t, c.name, changed(t, c.name, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+c.name+":") {
 			t.Errorf("no %q in %q", c.want, found)

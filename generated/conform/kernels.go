@@ -48,6 +48,8 @@ var Kernels = map[string]kernel.Geometry{
 		Cover: kernel.Cover{Row: []string{"kv_head"}, Unit: []string{"position"}}},
 	"attend_step_q8_0_d128_g8": {Axes: []kernel.Axis{{Name: "elem", Dim: "head_dim", Elems: 1, Period: 128, Ceiling: 128}, {Name: "head", Dim: "group", Elems: 1, Period: 8, Ceiling: 8}, {Name: "kv_head", Dim: "kv_heads", Elems: 1, Period: 1}, {Name: "position", Dim: "context", Elems: 1, Period: 64, Share: true}, {Name: "token", Dim: "tokens", Elems: 1, Period: 1, Ceiling: 1}},
 		Cover: kernel.Cover{Row: []string{"kv_head"}, Unit: []string{"position"}}},
+	"attend_step_mma_f16_d128_g8": {Axes: []kernel.Axis{{Name: "elem", Dim: "head_dim", Elems: 1, Period: 128, Ceiling: 128}, {Name: "head", Dim: "group", Elems: 1, Period: 8, Ceiling: 8}, {Name: "kv_head", Dim: "kv_heads", Elems: 1, Period: 1}, {Name: "position", Dim: "context", Elems: 1, Period: 64, Share: true}, {Name: "token", Dim: "tokens", Elems: 1, Period: 1, Ceiling: 1}},
+		Cover: kernel.Cover{Row: []string{"kv_head"}, Unit: []string{"position"}}},
 	"embed_bf16_file": {Axes: []kernel.Axis{{Name: "token", Dim: "tokens", Elems: 1, Period: 1}, {Name: "unit", Dim: "cols", Elems: 8, Period: 64}},
 		Cover: kernel.Cover{Row: []string{"token"}, Unit: []string{"unit"}}},
 	"embed_f16_file": {Axes: []kernel.Axis{{Name: "token", Dim: "tokens", Elems: 1, Period: 1}, {Name: "unit", Dim: "cols", Elems: 8, Period: 64}},

@@ -79,6 +79,8 @@
 //   atomic_add(p, v)   float, int, unsigned;  atomic_max(p, v)   unsigned, unsigned long long;  each returns the old value
 //   atomic_inc(p, last)                                       old >= last ? 0 : old + 1; returns the old value: the last of n
 //                                                             arrivers gets n-1, and the counter is 0 again
+//   arrive_gpu(p, last)                                       atomic_inc that orders for the whole GPU: what this thread wrote, or knew of by a
+//                                                             block_barrier(), is there for those who arrive later and ask afterwards
 //   fence_gpu()                                               orders this thread's writes for the whole GPU
 //   dependency_wait(), dependency_launch()                    wait for / let start the overlapped neighbour; nothing below sm_90
 //
@@ -372,6 +374,11 @@ MINFER_DEVICE unsigned atomic_add(unsigned* p, unsigned v) { return atomicAdd(p,
 MINFER_DEVICE unsigned atomic_max(unsigned* p, unsigned v) { return atomicMax(p, v); }
 MINFER_DEVICE unsigned long long atomic_max(unsigned long long* p, unsigned long long v) { return atomicMax(p, v); }
 MINFER_DEVICE unsigned atomic_inc(unsigned* p, unsigned last) { return atomicInc(p, last); }
+MINFER_DEVICE unsigned arrive_gpu(unsigned* p, unsigned last) {
+  unsigned old;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(old) : "l"(__cvta_generic_to_global(p)), "r"(last) : "memory");
+  return old;
+}
 MINFER_DEVICE void fence_gpu() { __threadfence(); }
 MINFER_DEVICE void dependency_wait() {
 #if MINFER_ARCH >= 900

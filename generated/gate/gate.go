@@ -96,6 +96,30 @@ var attendStepArgs = []kernel.Arg{
 	{Name: "eps", Type: "f32"},
 }
 
+// attendStepMmaArgs are the arguments of attend-step-mma, in order.
+var attendStepMmaArgs = []kernel.Arg{
+	{Name: "q", Type: "f32*"},
+	{Name: "k", Type: "f32*"},
+	{Name: "v", Type: "f32*"},
+	{Name: "q_norm", Type: "f32*"},
+	{Name: "k_norm", Type: "f32*"},
+	{Name: "keys", Type: "u8*", Out: true},
+	{Name: "values", Type: "u8*", Out: true},
+	{Name: "positions", Type: "i32*"},
+	{Name: "sines", Type: "f32*"},
+	{Name: "cosines", Type: "f32*"},
+	{Name: "partial", Type: "f32*", Out: true},
+	{Name: "arrivals", Type: "u32*", Out: true},
+	{Name: "out", Type: "f32*", Out: true},
+	{Name: "kv_heads", Type: "i32"},
+	{Name: "group", Type: "i32"},
+	{Name: "head_dim", Type: "i32"},
+	{Name: "dims", Type: "i32"},
+	{Name: "adjacent", Type: "i32"},
+	{Name: "scale", Type: "f32"},
+	{Name: "eps", Type: "f32"},
+}
+
 // embedArgs are the arguments of embed, in order.
 var embedArgs = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -301,6 +325,7 @@ var All = []*kernel.Entry{
 	&AttendSplitF16,
 	&AttendSplitF32,
 	&AttendSplitQ8_0,
+	&AttendStepMmaF16,
 	&AttendStepF16,
 	&AttendStepF32,
 	&AttendStepQ8_0,
@@ -526,6 +551,7 @@ var Switches = []Switch{
 	{"MINFER_Q81_PF", []string{"matvec-q8/q8_1/v2_pf"}},
 	{"MINFER_Q8K_PF", []string{"matvec-q8/q8_K/v2_pf"}},
 	{"MINFER_RING", []string{"matvec-ring-q8/q4_0/c112", "matvec-ring-q8/q4_0/c76", "matvec-ring-q8/q4_0/c56", "matvec-ring-q8/q4_0/c32", "matvec-ring-q8/q4_0/c20", "matvec-ring-q8/q4_0/c16", "matvec-ring-q8/q4_0/c14", "matvec-ring-q8/q4_0/c8", "matvec-ring-q8/q4_0/c4", "matvec-ring-q8/q4_K/c112", "matvec-ring-q8/q4_K/c76", "matvec-ring-q8/q4_K/c56", "matvec-ring-q8/q4_K/c32", "matvec-ring-q8/q4_K/c20", "matvec-ring-q8/q4_K/c16", "matvec-ring-q8/q4_K/c14", "matvec-ring-q8/q4_K/c8", "matvec-ring-q8/q4_K/c4", "matvec-ring-q8/q5_0/c112", "matvec-ring-q8/q5_0/c76", "matvec-ring-q8/q5_0/c56", "matvec-ring-q8/q5_0/c32", "matvec-ring-q8/q5_0/c20", "matvec-ring-q8/q5_0/c16", "matvec-ring-q8/q5_0/c14", "matvec-ring-q8/q5_0/c8", "matvec-ring-q8/q5_0/c4", "matvec-ring-q8/q5_K/c112", "matvec-ring-q8/q5_K/c76", "matvec-ring-q8/q5_K/c56", "matvec-ring-q8/q5_K/c32", "matvec-ring-q8/q5_K/c20", "matvec-ring-q8/q5_K/c16", "matvec-ring-q8/q5_K/c14", "matvec-ring-q8/q5_K/c8", "matvec-ring-q8/q5_K/c4", "matvec-ring-q8/q6_K/c112", "matvec-ring-q8/q6_K/c76_r2", "matvec-ring-q8/q6_K/c56", "matvec-ring-q8/q6_K/c32", "matvec-ring-q8/q6_K/c20", "matvec-ring-q8/q6_K/c16", "matvec-ring-q8/q6_K/c14", "matvec-ring-q8/q6_K/c8", "matvec-ring-q8/q6_K/c4", "matvec-ring-q8/q8_0/c112", "matvec-ring-q8/q8_0/c76_r2", "matvec-ring-q8/q8_0/c56", "matvec-ring-q8/q8_0/c32", "matvec-ring-q8/q8_0/c20", "matvec-ring-q8/q8_0/c16", "matvec-ring-q8/q8_0/c14", "matvec-ring-q8/q8_0/c8", "matvec-ring-q8/q8_0/c4"}},
+	{"MINFER_STEP_MMA", []string{"attend-step-mma/f16/d128_g8"}},
 	{"MINFER_TQ10_PF", []string{"matvec-q8/tq1_0/v2_pf"}},
 	{"MINFER_TQ20_PF", []string{"matvec-q8/tq2_0/v2_pf"}},
 }

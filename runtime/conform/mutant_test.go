@@ -251,6 +251,8 @@ var equivalents = []struct {
 	{"attend-split/", "- if (g >= group) break;", "float s = 0.0f;", "queries past the group are zero and not stored"},
 	{"attend-split/", "if (g > group) break;", "float s = 0.0f;", "queries past the group are zero and not stored"},
 	{"attend-step/", "const int position = positions[0], extent = position + 2;", "", "it moves where shares meet; the rounds end at the position itself"},
+	{"attend-step-mma/", "const int j = position_lo + 16*warp + 2*0 + query + 7*column + 64*round;", "", "the new position's key may be fetched, but the block's own takes its place; others past the share count nothing"},
+	{"attend-step-mma/", "const int column = i / 2, pair = i % 2, j = position_lo + 16*warp + 2*seat + pair + 7*column + 64*round;", "MINFER_UNROLL", "as for keys"},
 	{"quantize-a8/", "if (e - lane >= cols - 1) return;  // a whole warp: cols is a multiple of its lanes", "", "cols and e - lane are multiples of 32"},
 	{"quantize-a8/", "const int q = scaled > -127.0f ? (scaled > 127.0f ? 127 : round_even_int(scaled)) : -127;", "", "127 rounds to 127"},
 	{"quantize-a8/", "if (true) {", "", "all lanes hold the same"},

@@ -54,6 +54,10 @@ func stepJobs(s *Subject) iter.Seq[*job] {
 				}
 			}
 		}
+		// More shares than are combined at a time.
+		if !try(decoding{kvHeads: 1, group: 2, headDim: 128, dims: 128, position: 4303, shares: 32}) {
+			return
+		}
 		for i, headDim := range s.edges("head_dim", 256) {
 			if !try(decoding{kvHeads: 1, group: 2, headDim: headDim, dims: headDim, norm: i%2 == 0, adjacent: i%3 == 0, position: 2*period + int64(i), shares: 2}) {
 				return

@@ -278,6 +278,9 @@ func (f *fuser) turned(v op.Value, headDim int) (from op.Value, rope op.RoPE, no
 
 // attention fuses what stands between the projections of a layer's attention.
 func (f *fuser) attention(a op.Attend, at int) {
+	if f.Options.Off["MINFER_FUSE"] {
+		return // whichever kernel it would be: the one on tensor cores has a switch that leaves the other
+	}
 	j := slices.IndexFunc(f.Graph.Ops, func(x op.Op) bool { kv, ok := x.(op.KVAppend); return ok && kv.Layer == a.Layer })
 	if j < 0 || j > at {
 		return

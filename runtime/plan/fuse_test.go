@@ -60,7 +60,7 @@ func families(t *testing.T, p *Plan, tokens int) (names []string) {
 
 // A decode step on Hopper is five launches a layer, whatever surrounds its products; the switch brings single operations back.
 func TestChain(t *testing.T) {
-	layer := "project-ring-q8 attend-step project-ring-q8 gate-ring-q8 project-ring-q8 "
+	layer := "project-ring-q8 attend-step-mma project-ring-q8 gate-ring-q8 project-ring-q8 "
 	want := "embed " + strings.Repeat(layer, 2) + "project-ring-q8"
 	for _, name := range []string{"llama", "qwen2", "qwen3"} {
 		if have := strings.Join(families(t, small(t, name, hopper, Options{}), 1), " "); have != want {
@@ -69,6 +69,10 @@ func TestChain(t *testing.T) {
 		single := strings.Join(families(t, small(t, name, hopper, Options{Off: kernel.Switches{"MINFER_FUSE": true}}), 1), " ")
 		if strings.Contains(single, "project") || strings.Contains(single, "step") || !strings.Contains(single, "matvec-ring-q8") {
 			t.Errorf("%s with MINFER_FUSE=0: %s", name, single)
+		}
+		old := strings.Join(families(t, small(t, name, hopper, Options{Off: kernel.Switches{"MINFER_STEP_MMA": true}}), 1), " ")
+		if old != strings.ReplaceAll(want, "attend-step-mma", "attend-step") {
+			t.Errorf("%s with MINFER_STEP_MMA=0: %s", name, old)
 		}
 		if many := strings.Join(families(t, small(t, name, hopper, Options{}), 8), " "); strings.Contains(many, "project") {
 			t.Errorf("%s: 8 tokens: %s", name, many)
@@ -99,7 +103,7 @@ func TestChainOfTwoFormats(t *testing.T) {
 	for _, l := range launches[1:4] {
 		have = append(have, fmt.Sprintf("%s/%s %d", l.Variant.Family, l.Variant.Format, 1+len(l.Also)))
 	}
-	if want := []string{"project-ring-q8/q4_K 2", "project-ring-q8/q6_K 1", "attend-step/f16 1"}; !slices.Equal(have, want) {
+	if want := []string{"project-ring-q8/q4_K 2", "project-ring-q8/q6_K 1", "attend-step-mma/f16 1"}; !slices.Equal(have, want) {
 		t.Errorf("%q, want %q", have, want)
 	}
 }

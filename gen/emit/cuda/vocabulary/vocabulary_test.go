@@ -20,7 +20,7 @@ var words = []string{
 	"ldmatrix.sync.aligned.m8n8.x2.shared.b16", "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",
 	"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
 	"cp.async.cg.shared.global", "cp.async.commit_group", "cp.async.wait_group 1", "mbarrier.init.shared.b64",
-	"atom.global.add.f32", "atom.global.add.u32", "atom.global.max.u32", "atom.global.max.u64", "atom.global.inc.u32", "membar.gl", ".maxntid 256", ".minnctapersm 8", "minfer_bounds_words",
+	"atom.global.add.f32", "atom.global.add.u32", "atom.global.max.u32", "atom.global.max.u64", "atom.global.inc.u32", "atom.acq_rel.gpu.global.inc.u32", "membar.gl", ".maxntid 256", ".minnctapersm 8", "minfer_bounds_words",
 }
 
 var wordsByArch = map[string][]string{

@@ -580,6 +580,7 @@ static inline unsigned long long atomic_max(unsigned long long* p, unsigned long
 static inline unsigned atomic_inc(unsigned* p, unsigned last, MINFER_AT) {
   return ::minfer_emu::atomic_update(p, [last](unsigned old) { return old >= last ? 0u : old + 1u; }, "atomic_inc", MINFER_HERE);
 }
+static inline unsigned arrive_gpu(unsigned* p, unsigned last, MINFER_AT) { return atomic_inc(p, last, at_file, at_line); }
 static inline void fence_gpu() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 // Launches never overlap here. That a kernel launched as dependent calls dependency_wait at all is checked at each block's end.
 static inline void dependency_wait() { ::minfer_emu::dependency_wait(); }

@@ -4,7 +4,7 @@
 MINFER_BOUNDS(last_block_sum, {256, 2, 32, 256 * 2 * 32});
 
 // Each block adds its part; the block that arrives last, whichever it is, adds the parts up in order.
-MINFER_KERNEL(last_block_sum, 256, (const float* x, float* parts, unsigned* arrived, float* y, int n)) {
+MINFER_KERNEL(last_block_sum, 256, (const float* x, float* parts, unsigned* arrived, float* y, int n, int ordered)) {
   MINFER_SHARED(float, s, [8]);
   MINFER_SHARED(unsigned, last, [1]);
   const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
@@ -15,8 +15,8 @@ MINFER_KERNEL(last_block_sum, 256, (const float* x, float* parts, unsigned* arri
     v = 0;
     for (int k = 0; k < 8; k++) v += s[k];
     parts[blockIdx.x] = v;
-    fence_gpu();
-    *last = atomic_inc(arrived, gridDim.x - 1) == gridDim.x - 1;
+    if (!ordered) fence_gpu();
+    *last = (ordered ? arrive_gpu(arrived, gridDim.x - 1) : atomic_inc(arrived, gridDim.x - 1)) == gridDim.x - 1;
   }
   block_barrier();
   if (*last && threadIdx.x == 0) {

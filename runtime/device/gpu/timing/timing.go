@@ -95,8 +95,8 @@ func Shapes() (cases []Case) {
 		}
 		cases = append(cases, Case{Name: m.name + " gate+up", Family: "gate-ring-q8", Format: "q4_K", Rows: m.ff, Cols: m.embd})
 		for _, depth := range []int64{0, 128, 512, 3254} {
-			for _, f := range []string{"f16", "q8_0"} {
-				cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: "attend-step", Format: f, KVHeads: m.kvHeads, Group: m.group, Depth: depth})
+			for _, k := range []struct{ family, format string }{{"attend-step-mma", "f16"}, {"attend-step", "f16"}, {"attend-step", "q8_0"}} {
+				cases = append(cases, Case{Name: fmt.Sprintf("%s at %d", m.name, depth), Family: k.family, Format: k.format, KVHeads: m.kvHeads, Group: m.group, Depth: depth})
 			}
 		}
 	}

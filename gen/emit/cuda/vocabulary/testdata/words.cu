@@ -65,7 +65,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   atomic_add(used, 2u);
   atomic_max(counter, 3u);
   atomic_max(key, 7ull);
-  const unsigned old = atomic_inc(counter, gridDim.x - 1);
+  const unsigned old = atomic_inc(counter, gridDim.x - 1) + arrive_gpu(counter, gridDim.x - 1);
   fence_gpu();
   MINFER_UNROLL
   for (int i = 0; i < 4; i++) f += (float)c[i] + cf[i];
