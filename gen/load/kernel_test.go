@@ -49,7 +49,7 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "block: {doc", "block: {weights: file, doc", "variant block asks how weights lie, but the family has no formats"},
 		{matvec, "weights: padded\n  v2_pf", "weights: planed\n  v2_pf", "variant v2: no format of the family has a layout planed"},
 		{norm, "block: {doc", "block: {switch: 'MINFER_{format}', doc", "variant block: {format} stands for a format's name, but the family has no formats"},
-		{ring, "formats: [q8_0, q6_K]", "formats: [q8_0, q2_K]", "variant c76_r2: q2_K is no format of the family"},
+		{ring, "formats: [q8_0]", "formats: [q2_K]", "variant c76_wide: q2_K is no format of the family"},
 		{matvec, "radix: {round: 2}", "radix: {rounds: 2}", `variant v2_pf: no digit is called rounds (meant round?); the digits are block, token, thread, round`},
 		{matvec, "radix: {round: 2}", "radix: {round: 0}", "variant v2_pf: digit round has radix 0; allowed: at least 1"},
 		{norm, "block: {doc", "block: {deal: {col: {over: [block]}}, doc", "variant block deals axis col, which the family does not have; its axes are row, elem"},

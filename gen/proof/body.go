@@ -123,6 +123,14 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 // queue says which axis a body deals out by a queue.
 var queue = map[string]string{"matvec_ring": "row"}
 
+// wholeWarps finds helpers that would share a warp with threads that deal work: barriers of parts of a block count whole warps.
+func wholeWarps(g *layout.Geometry, warp int) (flaws []string) {
+	if g.Helpers > 0 && (g.Workers()%warp != 0 || g.Helpers%warp != 0) {
+		flaws = append(flaws, fmt.Sprintf("%d threads deal work and %d help; both are whole warps of %d", g.Workers(), g.Helpers, warp))
+	}
+	return flaws
+}
+
 // queues finds axes that digits deal by a queue and the body does not, or the other way round.
 func queues(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	for _, d := range g.Axes {

@@ -70,7 +70,8 @@
 //   mbar_arrive(bar), mbar_wait(bar, parity)                  wait until the phase of that parity (0 first) has completed
 //   mbar_expect(bar, bytes)                                   [bulk] arrives once and adds `bytes` to what the phase waits for
 //   bulk_copy(shared, global, bytes, bar)                     [bulk] starts a copy that completes on bar; one thread calls it;
-//                                                             addresses and bytes are multiples of 16
+//                                                             addresses and bytes are multiples of 16. L2 gives up what it brought
+//                                                             first: a stream that is read once would drive out the rest
 //   prefetch_l2(global, bytes)                                [bulk: elsewhere nothing] into L2; multiples of 16
 //   fence_async()                                             makes mbar_init, and shared memory just read or written, safe to use for
 //                                                             the copies that follow
@@ -356,8 +357,11 @@ MINFER_DEVICE void mbar_expect(uint64_t* bar, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(minfer_shared_address(bar)), "r"(bytes) : "memory");
 }
 MINFER_DEVICE void bulk_copy(void* shared, const void* global, unsigned bytes, uint64_t* bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-               ::"r"(minfer_shared_address(shared)), "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(minfer_shared_address(bar)) : "memory");
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+               ::"r"(minfer_shared_address(shared)), "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(minfer_shared_address(bar)), "l"(policy)
+               : "memory");
 }
 #endif
 MINFER_DEVICE void prefetch_l2(const void* global, unsigned bytes) {

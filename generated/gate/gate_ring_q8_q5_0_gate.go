@@ -5,49 +5,49 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // gate-ring-q8 of q5_0: y[m] = g / (1 + exp(-g)) * u, with g and u the products of row m of two matrices with x, x normed and rounded as by project-ring-q8: the first half of a gated feed-forward layer, for one token, in one launch.
-// row index of gate-ring-q8/c56: row_lo + slot + 2*round.
-// token index of gate-ring-q8/c56: 0.
-// unit index of gate-ring-q8/c56: 8*column + seat.
+// row index of gate-ring-q8/c56_wide: row_lo + group + 2*round.
+// token index of gate-ring-q8/c56_wide: 0.
+// unit index of gate-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5_0C56MinArch = 90
+	gateRingQ8Q5_0C56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5_0C56BlockBytes = 22
+	gateRingQ8Q5_0C56WideBlockBytes = 22
 	// block: a row is whole q5_0 blocks.
-	gateRingQ8Q5_0C56ColsMultiple = 32
+	gateRingQ8Q5_0C56WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C56MinRows = 1
+	gateRingQ8Q5_0C56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
-	gateRingQ8Q5_0C56MaxRows = 2147483646
+	gateRingQ8Q5_0C56WideMaxRows = 2147483646
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C56MinTokens = 1
+	gateRingQ8Q5_0C56WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5_0C56MaxTokens = 1 * 1
+	gateRingQ8Q5_0C56WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	gateRingQ8Q5_0C56MinCols = 32
+	gateRingQ8Q5_0C56WideMinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
-	gateRingQ8Q5_0C56MaxCols = 56 * 8 * 32
+	gateRingQ8Q5_0C56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 5 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C56SharedBytesFixed = 2008
-	gateRingQ8Q5_0C56SharedBytesPer   = 476
-	gateRingQ8Q5_0C56SharedBytesLeast = 118784
+	gateRingQ8Q5_0C56WideSharedBytesFixed = 2008
+	gateRingQ8Q5_0C56WideSharedBytesPer   = 476
+	gateRingQ8Q5_0C56WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5_0C56 = kernel.Variant{
+var gateRingQ8Q5_0C56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C56ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C56SharedBytesFixed, Per: gateRingQ8Q5_0C56SharedBytesPer, Least: gateRingQ8Q5_0C56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C56WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C56WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C56WideSharedBytesFixed, Per: gateRingQ8Q5_0C56WideSharedBytesPer, Least: gateRingQ8Q5_0C56WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 22 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -55,88 +55,88 @@ var gateRingQ8Q5_0C56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5_0C56SharedBytesLeast, gateRingQ8Q5_0C56SharedBytesFixed+gateRingQ8Q5_0C56SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(gateRingQ8Q5_0C56WideSharedBytesLeast, gateRingQ8Q5_0C56WideSharedBytesFixed+gateRingQ8Q5_0C56WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_0_c56",
-	Threads:   480,
+	Symbol:    "gate_ring_q8_q5_0_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5_0C56(q *kernel.Query) int {
+func refuseGateRingQ8Q5_0C56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5_0C56MinArch:
+	case q.Arch < gateRingQ8Q5_0C56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5_0C56ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5_0C56WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5_0C56MinRows:
+	case q.Rows < gateRingQ8Q5_0C56WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5_0C56MaxRows:
+	case q.Rows > gateRingQ8Q5_0C56WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5_0C56MinTokens:
+	case q.Tokens < gateRingQ8Q5_0C56WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5_0C56MaxTokens:
+	case q.Tokens > gateRingQ8Q5_0C56WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5_0C56MinCols:
+	case q.Cols < gateRingQ8Q5_0C56WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5_0C56MaxCols:
+	case q.Cols > gateRingQ8Q5_0C56WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5_0C56SharedBytesLeast, gateRingQ8Q5_0C56SharedBytesFixed+gateRingQ8Q5_0C56SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(gateRingQ8Q5_0C56WideSharedBytesLeast, gateRingQ8Q5_0C56WideSharedBytesFixed+gateRingQ8Q5_0C56WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c32: row_lo + 2*group + slot + 4*round.
-// token index of gate-ring-q8/c32: 0.
-// unit index of gate-ring-q8/c32: 8*column + seat.
+// row index of gate-ring-q8/c32_wide: row_lo + 2*group + slot + 4*round.
+// token index of gate-ring-q8/c32_wide: 0.
+// unit index of gate-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5_0C32MinArch = 90
+	gateRingQ8Q5_0C32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5_0C32BlockBytes = 22
+	gateRingQ8Q5_0C32WideBlockBytes = 22
 	// block: a row is whole q5_0 blocks.
-	gateRingQ8Q5_0C32ColsMultiple = 32
+	gateRingQ8Q5_0C32WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C32MinRows = 1
+	gateRingQ8Q5_0C32WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	gateRingQ8Q5_0C32MaxRows = 2147483644
+	gateRingQ8Q5_0C32WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C32MinTokens = 1
+	gateRingQ8Q5_0C32WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5_0C32MaxTokens = 1 * 1
+	gateRingQ8Q5_0C32WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	gateRingQ8Q5_0C32MinCols = 32
+	gateRingQ8Q5_0C32WideMinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
-	gateRingQ8Q5_0C32MaxCols = 32 * 8 * 32
+	gateRingQ8Q5_0C32WideMaxCols = 32 * 8 * 32
 	// memory: cols: 4 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C32SharedBytesFixed = 2144
-	gateRingQ8Q5_0C32SharedBytesPer   = 740
-	gateRingQ8Q5_0C32SharedBytesLeast = 118784
+	gateRingQ8Q5_0C32WideSharedBytesFixed = 2144
+	gateRingQ8Q5_0C32WideSharedBytesPer   = 740
+	gateRingQ8Q5_0C32WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5_0C32 = kernel.Variant{
+var gateRingQ8Q5_0C32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C32ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C32SharedBytesFixed, Per: gateRingQ8Q5_0C32SharedBytesPer, Least: gateRingQ8Q5_0C32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C32WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C32WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C32WideSharedBytesFixed, Per: gateRingQ8Q5_0C32WideSharedBytesPer, Least: gateRingQ8Q5_0C32WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -144,46 +144,46 @@ var gateRingQ8Q5_0C32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5_0C32SharedBytesLeast, gateRingQ8Q5_0C32SharedBytesFixed+gateRingQ8Q5_0C32SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(gateRingQ8Q5_0C32WideSharedBytesLeast, gateRingQ8Q5_0C32WideSharedBytesFixed+gateRingQ8Q5_0C32WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_0_c32",
+	Symbol:    "gate_ring_q8_q5_0_c32_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5_0C32(q *kernel.Query) int {
+func refuseGateRingQ8Q5_0C32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5_0C32MinArch:
+	case q.Arch < gateRingQ8Q5_0C32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5_0C32ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5_0C32WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5_0C32MinRows:
+	case q.Rows < gateRingQ8Q5_0C32WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5_0C32MaxRows:
+	case q.Rows > gateRingQ8Q5_0C32WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5_0C32MinTokens:
+	case q.Tokens < gateRingQ8Q5_0C32WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5_0C32MaxTokens:
+	case q.Tokens > gateRingQ8Q5_0C32WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5_0C32MinCols:
+	case q.Cols < gateRingQ8Q5_0C32WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5_0C32MaxCols:
+	case q.Cols > gateRingQ8Q5_0C32WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5_0C32SharedBytesLeast, gateRingQ8Q5_0C32SharedBytesFixed+gateRingQ8Q5_0C32SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(gateRingQ8Q5_0C32WideSharedBytesLeast, gateRingQ8Q5_0C32WideSharedBytesFixed+gateRingQ8Q5_0C32WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 6*round.
+// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 8*round.
 // token index of gate-ring-q8/c20: 0.
 // unit index of gate-ring-q8/c20: 8*column + seat.
 const (
@@ -195,8 +195,8 @@ const (
 	gateRingQ8Q5_0C20ColsMultiple = 32
 	// work: an empty axis is no launch.
 	gateRingQ8Q5_0C20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
-	gateRingQ8Q5_0C20MaxRows = 2147483642
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	gateRingQ8Q5_0C20MaxRows = 2147483640
 	// work: an empty axis is no launch.
 	gateRingQ8Q5_0C20MinTokens = 1
 	// coverage: 1 elements.
@@ -205,9 +205,9 @@ const (
 	gateRingQ8Q5_0C20MinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	gateRingQ8Q5_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C20SharedBytesFixed = 2568
-	gateRingQ8Q5_0C20SharedBytesPer   = 1356
+	// memory: cols: 3 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5_0C20SharedBytesFixed = 2176
+	gateRingQ8Q5_0C20SharedBytesPer   = 1092
 	gateRingQ8Q5_0C20SharedBytesLeast = 118784
 )
 
@@ -220,12 +220,12 @@ var gateRingQ8Q5_0C20 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C20ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C20SharedBytesFixed, Per: gateRingQ8Q5_0C20SharedBytesPer, Least: gateRingQ8Q5_0C20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C20SharedBytesFixed, Per: gateRingQ8Q5_0C20SharedBytesPer, Least: gateRingQ8Q5_0C20SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -241,7 +241,7 @@ var gateRingQ8Q5_0C20 = kernel.Variant{
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q5_0_c20",
-	Threads:   512,
+	Threads:   672,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -272,49 +272,49 @@ func refuseGateRingQ8Q5_0C20(q *kernel.Query) int {
 	return -1
 }
 
-// row index of gate-ring-q8/c16: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c16: 0.
-// unit index of gate-ring-q8/c16: 8*column + seat.
+// row index of gate-ring-q8/c16_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c16_wide: 0.
+// unit index of gate-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5_0C16MinArch = 90
+	gateRingQ8Q5_0C16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5_0C16BlockBytes = 22
+	gateRingQ8Q5_0C16WideBlockBytes = 22
 	// block: a row is whole q5_0 blocks.
-	gateRingQ8Q5_0C16ColsMultiple = 32
+	gateRingQ8Q5_0C16WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C16MinRows = 1
+	gateRingQ8Q5_0C16WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q5_0C16MaxRows = 2147483640
+	gateRingQ8Q5_0C16WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C16MinTokens = 1
+	gateRingQ8Q5_0C16WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5_0C16MaxTokens = 1 * 1
+	gateRingQ8Q5_0C16WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	gateRingQ8Q5_0C16MinCols = 32
+	gateRingQ8Q5_0C16WideMinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
-	gateRingQ8Q5_0C16MaxCols = 16 * 8 * 32
+	gateRingQ8Q5_0C16WideMaxCols = 16 * 8 * 32
 	// memory: cols: 4 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C16SharedBytesFixed = 2752
-	gateRingQ8Q5_0C16SharedBytesPer   = 1444
-	gateRingQ8Q5_0C16SharedBytesLeast = 118784
+	gateRingQ8Q5_0C16WideSharedBytesFixed = 2752
+	gateRingQ8Q5_0C16WideSharedBytesPer   = 1444
+	gateRingQ8Q5_0C16WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5_0C16 = kernel.Variant{
+var gateRingQ8Q5_0C16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C16ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C16SharedBytesFixed, Per: gateRingQ8Q5_0C16SharedBytesPer, Least: gateRingQ8Q5_0C16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C16WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C16WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C16WideSharedBytesFixed, Per: gateRingQ8Q5_0C16WideSharedBytesPer, Least: gateRingQ8Q5_0C16WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -322,88 +322,88 @@ var gateRingQ8Q5_0C16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5_0C16SharedBytesLeast, gateRingQ8Q5_0C16SharedBytesFixed+gateRingQ8Q5_0C16SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(gateRingQ8Q5_0C16WideSharedBytesLeast, gateRingQ8Q5_0C16WideSharedBytesFixed+gateRingQ8Q5_0C16WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_0_c16",
+	Symbol:    "gate_ring_q8_q5_0_c16_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5_0C16(q *kernel.Query) int {
+func refuseGateRingQ8Q5_0C16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5_0C16MinArch:
+	case q.Arch < gateRingQ8Q5_0C16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5_0C16ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5_0C16WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5_0C16MinRows:
+	case q.Rows < gateRingQ8Q5_0C16WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5_0C16MaxRows:
+	case q.Rows > gateRingQ8Q5_0C16WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5_0C16MinTokens:
+	case q.Tokens < gateRingQ8Q5_0C16WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5_0C16MaxTokens:
+	case q.Tokens > gateRingQ8Q5_0C16WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5_0C16MinCols:
+	case q.Cols < gateRingQ8Q5_0C16WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5_0C16MaxCols:
+	case q.Cols > gateRingQ8Q5_0C16WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5_0C16SharedBytesLeast, gateRingQ8Q5_0C16SharedBytesFixed+gateRingQ8Q5_0C16SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(gateRingQ8Q5_0C16WideSharedBytesLeast, gateRingQ8Q5_0C16WideSharedBytesFixed+gateRingQ8Q5_0C16WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c14: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c14: 0.
-// unit index of gate-ring-q8/c14: 8*column + seat.
+// row index of gate-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c14_wide: 0.
+// unit index of gate-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5_0C14MinArch = 90
+	gateRingQ8Q5_0C14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5_0C14BlockBytes = 22
+	gateRingQ8Q5_0C14WideBlockBytes = 22
 	// block: a row is whole q5_0 blocks.
-	gateRingQ8Q5_0C14ColsMultiple = 32
+	gateRingQ8Q5_0C14WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C14MinRows = 1
+	gateRingQ8Q5_0C14WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q5_0C14MaxRows = 2147483640
+	gateRingQ8Q5_0C14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C14MinTokens = 1
+	gateRingQ8Q5_0C14WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5_0C14MaxTokens = 1 * 1
+	gateRingQ8Q5_0C14WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	gateRingQ8Q5_0C14MinCols = 32
+	gateRingQ8Q5_0C14WideMinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
-	gateRingQ8Q5_0C14MaxCols = 14 * 8 * 32
+	gateRingQ8Q5_0C14WideMaxCols = 14 * 8 * 32
 	// memory: cols: 5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C14SharedBytesFixed = 4096
-	gateRingQ8Q5_0C14SharedBytesPer   = 1796
-	gateRingQ8Q5_0C14SharedBytesLeast = 118784
+	gateRingQ8Q5_0C14WideSharedBytesFixed = 4096
+	gateRingQ8Q5_0C14WideSharedBytesPer   = 1796
+	gateRingQ8Q5_0C14WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5_0C14 = kernel.Variant{
+var gateRingQ8Q5_0C14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C14ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C14SharedBytesFixed, Per: gateRingQ8Q5_0C14SharedBytesPer, Least: gateRingQ8Q5_0C14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C14WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C14WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C14WideSharedBytesFixed, Per: gateRingQ8Q5_0C14WideSharedBytesPer, Least: gateRingQ8Q5_0C14WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -411,88 +411,88 @@ var gateRingQ8Q5_0C14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5_0C14SharedBytesLeast, gateRingQ8Q5_0C14SharedBytesFixed+gateRingQ8Q5_0C14SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(gateRingQ8Q5_0C14WideSharedBytesLeast, gateRingQ8Q5_0C14WideSharedBytesFixed+gateRingQ8Q5_0C14WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_0_c14",
+	Symbol:    "gate_ring_q8_q5_0_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5_0C14(q *kernel.Query) int {
+func refuseGateRingQ8Q5_0C14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5_0C14MinArch:
+	case q.Arch < gateRingQ8Q5_0C14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5_0C14ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5_0C14WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5_0C14MinRows:
+	case q.Rows < gateRingQ8Q5_0C14WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5_0C14MaxRows:
+	case q.Rows > gateRingQ8Q5_0C14WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5_0C14MinTokens:
+	case q.Tokens < gateRingQ8Q5_0C14WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5_0C14MaxTokens:
+	case q.Tokens > gateRingQ8Q5_0C14WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5_0C14MinCols:
+	case q.Cols < gateRingQ8Q5_0C14WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5_0C14MaxCols:
+	case q.Cols > gateRingQ8Q5_0C14WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5_0C14SharedBytesLeast, gateRingQ8Q5_0C14SharedBytesFixed+gateRingQ8Q5_0C14SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(gateRingQ8Q5_0C14WideSharedBytesLeast, gateRingQ8Q5_0C14WideSharedBytesFixed+gateRingQ8Q5_0C14WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c8: row_lo + 2*group + slot + 16*round.
-// token index of gate-ring-q8/c8: 0.
-// unit index of gate-ring-q8/c8: 8*column + seat.
+// row index of gate-ring-q8/c8_wide: row_lo + 2*group + slot + 16*round.
+// token index of gate-ring-q8/c8_wide: 0.
+// unit index of gate-ring-q8/c8_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5_0C8MinArch = 90
+	gateRingQ8Q5_0C8WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5_0C8BlockBytes = 22
+	gateRingQ8Q5_0C8WideBlockBytes = 22
 	// block: a row is whole q5_0 blocks.
-	gateRingQ8Q5_0C8ColsMultiple = 32
+	gateRingQ8Q5_0C8WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C8MinRows = 1
+	gateRingQ8Q5_0C8WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	gateRingQ8Q5_0C8MaxRows = 2147483632
+	gateRingQ8Q5_0C8WideMaxRows = 2147483632
 	// work: an empty axis is no launch.
-	gateRingQ8Q5_0C8MinTokens = 1
+	gateRingQ8Q5_0C8WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5_0C8MaxTokens = 1 * 1
+	gateRingQ8Q5_0C8WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	gateRingQ8Q5_0C8MinCols = 32
+	gateRingQ8Q5_0C8WideMinCols = 32
 	// coverage: 8 columns * 8 seats * 32 elements.
-	gateRingQ8Q5_0C8MaxCols = 8 * 8 * 32
+	gateRingQ8Q5_0C8WideMaxCols = 8 * 8 * 32
 	// memory: cols: 5 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5_0C8SharedBytesFixed = 4832
-	gateRingQ8Q5_0C8SharedBytesPer   = 3556
-	gateRingQ8Q5_0C8SharedBytesLeast = 118784
+	gateRingQ8Q5_0C8WideSharedBytesFixed = 4832
+	gateRingQ8Q5_0C8WideSharedBytesPer   = 3556
+	gateRingQ8Q5_0C8WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5_0C8 = kernel.Variant{
+var gateRingQ8Q5_0C8Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C8MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C8BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C8ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C8MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C8MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C8MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C8SharedBytesFixed, Per: gateRingQ8Q5_0C8SharedBytesPer, Least: gateRingQ8Q5_0C8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5_0C8WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5_0C8WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5_0C8WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5_0C8WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5_0C8WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5_0C8WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5_0C8WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5_0C8WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5_0C8WideMaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: gateRingQ8Q5_0C8WideSharedBytesFixed, Per: gateRingQ8Q5_0C8WideSharedBytesPer, Least: gateRingQ8Q5_0C8WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 22 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -500,40 +500,40 @@ var gateRingQ8Q5_0C8 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c8",
+	Name:     "c8_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5_0C8SharedBytesLeast, gateRingQ8Q5_0C8SharedBytesFixed+gateRingQ8Q5_0C8SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(gateRingQ8Q5_0C8WideSharedBytesLeast, gateRingQ8Q5_0C8WideSharedBytesFixed+gateRingQ8Q5_0C8WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "gate_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_0_c8",
+	Symbol:    "gate_ring_q8_q5_0_c8_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5_0C8(q *kernel.Query) int {
+func refuseGateRingQ8Q5_0C8Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5_0C8MinArch:
+	case q.Arch < gateRingQ8Q5_0C8WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5_0C8ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5_0C8WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5_0C8MinRows:
+	case q.Rows < gateRingQ8Q5_0C8WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5_0C8MaxRows:
+	case q.Rows > gateRingQ8Q5_0C8WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5_0C8MinTokens:
+	case q.Tokens < gateRingQ8Q5_0C8WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5_0C8MaxTokens:
+	case q.Tokens > gateRingQ8Q5_0C8WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5_0C8MinCols:
+	case q.Cols < gateRingQ8Q5_0C8WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5_0C8MaxCols:
+	case q.Cols > gateRingQ8Q5_0C8WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5_0C8SharedBytesLeast, gateRingQ8Q5_0C8SharedBytesFixed+gateRingQ8Q5_0C8SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(gateRingQ8Q5_0C8WideSharedBytesLeast, gateRingQ8Q5_0C8WideSharedBytesFixed+gateRingQ8Q5_0C8WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -638,22 +638,22 @@ var GateRingQ8Q5_0 = kernel.Entry{
 		Refuse:  refuseGateRingQ8Q5_0C4,
 		Variant: &gateRingQ8Q5_0C4,
 	}, {
-		Refuse:  refuseGateRingQ8Q5_0C8,
-		Variant: &gateRingQ8Q5_0C8,
+		Refuse:  refuseGateRingQ8Q5_0C8Wide,
+		Variant: &gateRingQ8Q5_0C8Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5_0C14,
-		Variant: &gateRingQ8Q5_0C14,
+		Refuse:  refuseGateRingQ8Q5_0C14Wide,
+		Variant: &gateRingQ8Q5_0C14Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5_0C16,
-		Variant: &gateRingQ8Q5_0C16,
+		Refuse:  refuseGateRingQ8Q5_0C16Wide,
+		Variant: &gateRingQ8Q5_0C16Wide,
 	}, {
 		Refuse:  refuseGateRingQ8Q5_0C20,
 		Variant: &gateRingQ8Q5_0C20,
 	}, {
-		Refuse:  refuseGateRingQ8Q5_0C32,
-		Variant: &gateRingQ8Q5_0C32,
+		Refuse:  refuseGateRingQ8Q5_0C32Wide,
+		Variant: &gateRingQ8Q5_0C32Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5_0C56,
-		Variant: &gateRingQ8Q5_0C56,
+		Refuse:  refuseGateRingQ8Q5_0C56Wide,
+		Variant: &gateRingQ8Q5_0C56Wide,
 	}},
 }

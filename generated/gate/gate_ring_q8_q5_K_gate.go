@@ -5,49 +5,49 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // gate-ring-q8 of q5_K: y[m] = g / (1 + exp(-g)) * u, with g and u the products of row m of two matrices with x, x normed and rounded as by project-ring-q8: the first half of a gated feed-forward layer, for one token, in one launch.
-// row index of gate-ring-q8/c56: row_lo + slot + 2*round.
-// token index of gate-ring-q8/c56: 0.
-// unit index of gate-ring-q8/c56: 8*column + seat.
+// row index of gate-ring-q8/c56_wide: row_lo + group + 2*round.
+// token index of gate-ring-q8/c56_wide: 0.
+// unit index of gate-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5KC56MinArch = 90
+	gateRingQ8Q5KC56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5KC56BlockBytes = 176
+	gateRingQ8Q5KC56WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	gateRingQ8Q5KC56ColsMultiple = 256
+	gateRingQ8Q5KC56WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC56MinRows = 1
+	gateRingQ8Q5KC56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
-	gateRingQ8Q5KC56MaxRows = 2147483646
+	gateRingQ8Q5KC56WideMaxRows = 2147483646
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC56MinTokens = 1
+	gateRingQ8Q5KC56WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5KC56MaxTokens = 1 * 1
+	gateRingQ8Q5KC56WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q5KC56MinCols = 256
+	gateRingQ8Q5KC56WideMinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
-	gateRingQ8Q5KC56MaxCols = 56 * 8 * 32
+	gateRingQ8Q5KC56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC56SharedBytesFixed = 1728
-	gateRingQ8Q5KC56SharedBytesPer   = 3808
-	gateRingQ8Q5KC56SharedBytesLeast = 118784
+	gateRingQ8Q5KC56WideSharedBytesFixed = 1728
+	gateRingQ8Q5KC56WideSharedBytesPer   = 3808
+	gateRingQ8Q5KC56WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5KC56 = kernel.Variant{
+var gateRingQ8Q5KC56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5KC56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC56ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC56MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC56SharedBytesFixed, Per: gateRingQ8Q5KC56SharedBytesPer, Least: gateRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5KC56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC56WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC56WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC56WideSharedBytesFixed, Per: gateRingQ8Q5KC56WideSharedBytesPer, Least: gateRingQ8Q5KC56WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -55,88 +55,88 @@ var gateRingQ8Q5KC56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5KC56SharedBytesLeast, gateRingQ8Q5KC56SharedBytesFixed+gateRingQ8Q5KC56SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q5KC56WideSharedBytesLeast, gateRingQ8Q5KC56WideSharedBytesFixed+gateRingQ8Q5KC56WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_K_c56",
-	Threads:   480,
+	Symbol:    "gate_ring_q8_q5_K_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5KC56(q *kernel.Query) int {
+func refuseGateRingQ8Q5KC56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5KC56MinArch:
+	case q.Arch < gateRingQ8Q5KC56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5KC56ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5KC56WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5KC56MinRows:
+	case q.Rows < gateRingQ8Q5KC56WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5KC56MaxRows:
+	case q.Rows > gateRingQ8Q5KC56WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5KC56MinTokens:
+	case q.Tokens < gateRingQ8Q5KC56WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5KC56MaxTokens:
+	case q.Tokens > gateRingQ8Q5KC56WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5KC56MinCols:
+	case q.Cols < gateRingQ8Q5KC56WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5KC56MaxCols:
+	case q.Cols > gateRingQ8Q5KC56WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5KC56SharedBytesLeast, gateRingQ8Q5KC56SharedBytesFixed+gateRingQ8Q5KC56SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q5KC56WideSharedBytesLeast, gateRingQ8Q5KC56WideSharedBytesFixed+gateRingQ8Q5KC56WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c32: row_lo + 2*group + slot + 4*round.
-// token index of gate-ring-q8/c32: 0.
-// unit index of gate-ring-q8/c32: 8*column + seat.
+// row index of gate-ring-q8/c32_wide: row_lo + 2*group + slot + 4*round.
+// token index of gate-ring-q8/c32_wide: 0.
+// unit index of gate-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5KC32MinArch = 90
+	gateRingQ8Q5KC32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5KC32BlockBytes = 176
+	gateRingQ8Q5KC32WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	gateRingQ8Q5KC32ColsMultiple = 256
+	gateRingQ8Q5KC32WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC32MinRows = 1
+	gateRingQ8Q5KC32WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	gateRingQ8Q5KC32MaxRows = 2147483644
+	gateRingQ8Q5KC32WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC32MinTokens = 1
+	gateRingQ8Q5KC32WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5KC32MaxTokens = 1 * 1
+	gateRingQ8Q5KC32WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q5KC32MinCols = 256
+	gateRingQ8Q5KC32WideMinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
-	gateRingQ8Q5KC32MaxCols = 32 * 8 * 32
+	gateRingQ8Q5KC32WideMaxCols = 32 * 8 * 32
 	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC32SharedBytesFixed = 1696
-	gateRingQ8Q5KC32SharedBytesPer   = 5920
-	gateRingQ8Q5KC32SharedBytesLeast = 118784
+	gateRingQ8Q5KC32WideSharedBytesFixed = 1696
+	gateRingQ8Q5KC32WideSharedBytesPer   = 5920
+	gateRingQ8Q5KC32WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5KC32 = kernel.Variant{
+var gateRingQ8Q5KC32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5KC32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC32ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC32MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC32SharedBytesFixed, Per: gateRingQ8Q5KC32SharedBytesPer, Least: gateRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5KC32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC32WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC32WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC32WideSharedBytesFixed, Per: gateRingQ8Q5KC32WideSharedBytesPer, Least: gateRingQ8Q5KC32WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -144,46 +144,46 @@ var gateRingQ8Q5KC32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5KC32SharedBytesLeast, gateRingQ8Q5KC32SharedBytesFixed+gateRingQ8Q5KC32SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q5KC32WideSharedBytesLeast, gateRingQ8Q5KC32WideSharedBytesFixed+gateRingQ8Q5KC32WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_K_c32",
+	Symbol:    "gate_ring_q8_q5_K_c32_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5KC32(q *kernel.Query) int {
+func refuseGateRingQ8Q5KC32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5KC32MinArch:
+	case q.Arch < gateRingQ8Q5KC32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5KC32ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5KC32WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5KC32MinRows:
+	case q.Rows < gateRingQ8Q5KC32WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5KC32MaxRows:
+	case q.Rows > gateRingQ8Q5KC32WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5KC32MinTokens:
+	case q.Tokens < gateRingQ8Q5KC32WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5KC32MaxTokens:
+	case q.Tokens > gateRingQ8Q5KC32WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5KC32MinCols:
+	case q.Cols < gateRingQ8Q5KC32WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5KC32MaxCols:
+	case q.Cols > gateRingQ8Q5KC32WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5KC32SharedBytesLeast, gateRingQ8Q5KC32SharedBytesFixed+gateRingQ8Q5KC32SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q5KC32WideSharedBytesLeast, gateRingQ8Q5KC32WideSharedBytesFixed+gateRingQ8Q5KC32WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 6*round.
+// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 8*round.
 // token index of gate-ring-q8/c20: 0.
 // unit index of gate-ring-q8/c20: 8*column + seat.
 const (
@@ -195,8 +195,8 @@ const (
 	gateRingQ8Q5KC20ColsMultiple = 256
 	// work: an empty axis is no launch.
 	gateRingQ8Q5KC20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
-	gateRingQ8Q5KC20MaxRows = 2147483642
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	gateRingQ8Q5KC20MaxRows = 2147483640
 	// work: an empty axis is no launch.
 	gateRingQ8Q5KC20MinTokens = 1
 	// coverage: 1 elements.
@@ -205,9 +205,9 @@ const (
 	gateRingQ8Q5KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	gateRingQ8Q5KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC20SharedBytesFixed = 1728
-	gateRingQ8Q5KC20SharedBytesPer   = 10848
+	// memory: cols: 3 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q5KC20SharedBytesFixed = 1504
+	gateRingQ8Q5KC20SharedBytesPer   = 8736
 	gateRingQ8Q5KC20SharedBytesLeast = 118784
 )
 
@@ -220,12 +220,12 @@ var gateRingQ8Q5KC20 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC20ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC20SharedBytesFixed, Per: gateRingQ8Q5KC20SharedBytesPer, Least: gateRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC20SharedBytesFixed, Per: gateRingQ8Q5KC20SharedBytesPer, Least: gateRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -241,7 +241,7 @@ var gateRingQ8Q5KC20 = kernel.Variant{
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q5_K_c20",
-	Threads:   512,
+	Threads:   672,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -272,49 +272,49 @@ func refuseGateRingQ8Q5KC20(q *kernel.Query) int {
 	return -1
 }
 
-// row index of gate-ring-q8/c16: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c16: 0.
-// unit index of gate-ring-q8/c16: 8*column + seat.
+// row index of gate-ring-q8/c16_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c16_wide: 0.
+// unit index of gate-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5KC16MinArch = 90
+	gateRingQ8Q5KC16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5KC16BlockBytes = 176
+	gateRingQ8Q5KC16WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	gateRingQ8Q5KC16ColsMultiple = 256
+	gateRingQ8Q5KC16WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC16MinRows = 1
+	gateRingQ8Q5KC16WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q5KC16MaxRows = 2147483640
+	gateRingQ8Q5KC16WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC16MinTokens = 1
+	gateRingQ8Q5KC16WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5KC16MaxTokens = 1 * 1
+	gateRingQ8Q5KC16WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q5KC16MinCols = 256
+	gateRingQ8Q5KC16WideMinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
-	gateRingQ8Q5KC16MaxCols = 16 * 8 * 32
+	gateRingQ8Q5KC16WideMaxCols = 16 * 8 * 32
 	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC16SharedBytesFixed = 2208
-	gateRingQ8Q5KC16SharedBytesPer   = 14368
-	gateRingQ8Q5KC16SharedBytesLeast = 118784
+	gateRingQ8Q5KC16WideSharedBytesFixed = 2208
+	gateRingQ8Q5KC16WideSharedBytesPer   = 14368
+	gateRingQ8Q5KC16WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5KC16 = kernel.Variant{
+var gateRingQ8Q5KC16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5KC16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC16ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC16MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC16SharedBytesFixed, Per: gateRingQ8Q5KC16SharedBytesPer, Least: gateRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5KC16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC16WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC16WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC16WideSharedBytesFixed, Per: gateRingQ8Q5KC16WideSharedBytesPer, Least: gateRingQ8Q5KC16WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -322,88 +322,88 @@ var gateRingQ8Q5KC16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5KC16SharedBytesLeast, gateRingQ8Q5KC16SharedBytesFixed+gateRingQ8Q5KC16SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q5KC16WideSharedBytesLeast, gateRingQ8Q5KC16WideSharedBytesFixed+gateRingQ8Q5KC16WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_K_c16",
+	Symbol:    "gate_ring_q8_q5_K_c16_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5KC16(q *kernel.Query) int {
+func refuseGateRingQ8Q5KC16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5KC16MinArch:
+	case q.Arch < gateRingQ8Q5KC16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5KC16ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5KC16WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5KC16MinRows:
+	case q.Rows < gateRingQ8Q5KC16WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5KC16MaxRows:
+	case q.Rows > gateRingQ8Q5KC16WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5KC16MinTokens:
+	case q.Tokens < gateRingQ8Q5KC16WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5KC16MaxTokens:
+	case q.Tokens > gateRingQ8Q5KC16WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5KC16MinCols:
+	case q.Cols < gateRingQ8Q5KC16WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5KC16MaxCols:
+	case q.Cols > gateRingQ8Q5KC16WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5KC16SharedBytesLeast, gateRingQ8Q5KC16SharedBytesFixed+gateRingQ8Q5KC16SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q5KC16WideSharedBytesLeast, gateRingQ8Q5KC16WideSharedBytesFixed+gateRingQ8Q5KC16WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c14: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c14: 0.
-// unit index of gate-ring-q8/c14: 8*column + seat.
+// row index of gate-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c14_wide: 0.
+// unit index of gate-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5KC14MinArch = 90
+	gateRingQ8Q5KC14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5KC14BlockBytes = 176
+	gateRingQ8Q5KC14WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	gateRingQ8Q5KC14ColsMultiple = 256
+	gateRingQ8Q5KC14WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC14MinRows = 1
+	gateRingQ8Q5KC14WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q5KC14MaxRows = 2147483640
+	gateRingQ8Q5KC14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC14MinTokens = 1
+	gateRingQ8Q5KC14WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5KC14MaxTokens = 1 * 1
+	gateRingQ8Q5KC14WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q5KC14MinCols = 256
+	gateRingQ8Q5KC14WideMinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
-	gateRingQ8Q5KC14MaxCols = 14 * 8 * 32
+	gateRingQ8Q5KC14WideMaxCols = 14 * 8 * 32
 	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC14SharedBytesFixed = 2976
-	gateRingQ8Q5KC14SharedBytesPer   = 14368
-	gateRingQ8Q5KC14SharedBytesLeast = 118784
+	gateRingQ8Q5KC14WideSharedBytesFixed = 2976
+	gateRingQ8Q5KC14WideSharedBytesPer   = 14368
+	gateRingQ8Q5KC14WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5KC14 = kernel.Variant{
+var gateRingQ8Q5KC14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC14ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC14MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC14SharedBytesFixed, Per: gateRingQ8Q5KC14SharedBytesPer, Least: gateRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5KC14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC14WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC14WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC14WideSharedBytesFixed, Per: gateRingQ8Q5KC14WideSharedBytesPer, Least: gateRingQ8Q5KC14WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -411,88 +411,88 @@ var gateRingQ8Q5KC14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5KC14SharedBytesLeast, gateRingQ8Q5KC14SharedBytesFixed+gateRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q5KC14WideSharedBytesLeast, gateRingQ8Q5KC14WideSharedBytesFixed+gateRingQ8Q5KC14WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_K_c14",
+	Symbol:    "gate_ring_q8_q5_K_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5KC14(q *kernel.Query) int {
+func refuseGateRingQ8Q5KC14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5KC14MinArch:
+	case q.Arch < gateRingQ8Q5KC14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5KC14ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5KC14WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5KC14MinRows:
+	case q.Rows < gateRingQ8Q5KC14WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5KC14MaxRows:
+	case q.Rows > gateRingQ8Q5KC14WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5KC14MinTokens:
+	case q.Tokens < gateRingQ8Q5KC14WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5KC14MaxTokens:
+	case q.Tokens > gateRingQ8Q5KC14WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5KC14MinCols:
+	case q.Cols < gateRingQ8Q5KC14WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5KC14MaxCols:
+	case q.Cols > gateRingQ8Q5KC14WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5KC14SharedBytesLeast, gateRingQ8Q5KC14SharedBytesFixed+gateRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q5KC14WideSharedBytesLeast, gateRingQ8Q5KC14WideSharedBytesFixed+gateRingQ8Q5KC14WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c8: row_lo + 2*group + slot + 16*round.
-// token index of gate-ring-q8/c8: 0.
-// unit index of gate-ring-q8/c8: 8*column + seat.
+// row index of gate-ring-q8/c8_wide: row_lo + 2*group + slot + 16*round.
+// token index of gate-ring-q8/c8_wide: 0.
+// unit index of gate-ring-q8/c8_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q5KC8MinArch = 90
+	gateRingQ8Q5KC8WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q5KC8BlockBytes = 176
+	gateRingQ8Q5KC8WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	gateRingQ8Q5KC8ColsMultiple = 256
+	gateRingQ8Q5KC8WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC8MinRows = 1
+	gateRingQ8Q5KC8WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	gateRingQ8Q5KC8MaxRows = 2147483632
+	gateRingQ8Q5KC8WideMaxRows = 2147483632
 	// work: an empty axis is no launch.
-	gateRingQ8Q5KC8MinTokens = 1
+	gateRingQ8Q5KC8WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q5KC8MaxTokens = 1 * 1
+	gateRingQ8Q5KC8WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q5KC8MinCols = 256
+	gateRingQ8Q5KC8WideMinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
-	gateRingQ8Q5KC8MaxCols = 8 * 8 * 32
+	gateRingQ8Q5KC8WideMaxCols = 8 * 8 * 32
 	// memory: cols: 5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q5KC8SharedBytesFixed = 2592
-	gateRingQ8Q5KC8SharedBytesPer   = 28448
-	gateRingQ8Q5KC8SharedBytesLeast = 118784
+	gateRingQ8Q5KC8WideSharedBytesFixed = 2592
+	gateRingQ8Q5KC8WideSharedBytesPer   = 28448
+	gateRingQ8Q5KC8WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q5KC8 = kernel.Variant{
+var gateRingQ8Q5KC8Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q5KC8MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC8BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC8ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC8MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC8MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC8SharedBytesFixed, Per: gateRingQ8Q5KC8SharedBytesPer, Least: gateRingQ8Q5KC8SharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q5KC8WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q5KC8WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q5KC8WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q5KC8WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q5KC8WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q5KC8WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q5KC8WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q5KC8WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q5KC8WideMaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q5KC8WideSharedBytesFixed, Per: gateRingQ8Q5KC8WideSharedBytesPer, Least: gateRingQ8Q5KC8WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 32 rows of 176 bytes a block, each row with up to 0 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -500,40 +500,40 @@ var gateRingQ8Q5KC8 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c8",
+	Name:     "c8_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q5KC8SharedBytesLeast, gateRingQ8Q5KC8SharedBytesFixed+gateRingQ8Q5KC8SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q5KC8WideSharedBytesLeast, gateRingQ8Q5KC8WideSharedBytesFixed+gateRingQ8Q5KC8WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q5_K_c8",
+	Symbol:    "gate_ring_q8_q5_K_c8_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q5KC8(q *kernel.Query) int {
+func refuseGateRingQ8Q5KC8Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q5KC8MinArch:
+	case q.Arch < gateRingQ8Q5KC8WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q5KC8ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q5KC8WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q5KC8MinRows:
+	case q.Rows < gateRingQ8Q5KC8WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q5KC8MaxRows:
+	case q.Rows > gateRingQ8Q5KC8WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q5KC8MinTokens:
+	case q.Tokens < gateRingQ8Q5KC8WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q5KC8MaxTokens:
+	case q.Tokens > gateRingQ8Q5KC8WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q5KC8MinCols:
+	case q.Cols < gateRingQ8Q5KC8WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q5KC8MaxCols:
+	case q.Cols > gateRingQ8Q5KC8WideMaxCols:
 		return 8
-	case max(gateRingQ8Q5KC8SharedBytesLeast, gateRingQ8Q5KC8SharedBytesFixed+gateRingQ8Q5KC8SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q5KC8WideSharedBytesLeast, gateRingQ8Q5KC8WideSharedBytesFixed+gateRingQ8Q5KC8WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -638,22 +638,22 @@ var GateRingQ8Q5K = kernel.Entry{
 		Refuse:  refuseGateRingQ8Q5KC4,
 		Variant: &gateRingQ8Q5KC4,
 	}, {
-		Refuse:  refuseGateRingQ8Q5KC8,
-		Variant: &gateRingQ8Q5KC8,
+		Refuse:  refuseGateRingQ8Q5KC8Wide,
+		Variant: &gateRingQ8Q5KC8Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5KC14,
-		Variant: &gateRingQ8Q5KC14,
+		Refuse:  refuseGateRingQ8Q5KC14Wide,
+		Variant: &gateRingQ8Q5KC14Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5KC16,
-		Variant: &gateRingQ8Q5KC16,
+		Refuse:  refuseGateRingQ8Q5KC16Wide,
+		Variant: &gateRingQ8Q5KC16Wide,
 	}, {
 		Refuse:  refuseGateRingQ8Q5KC20,
 		Variant: &gateRingQ8Q5KC20,
 	}, {
-		Refuse:  refuseGateRingQ8Q5KC32,
-		Variant: &gateRingQ8Q5KC32,
+		Refuse:  refuseGateRingQ8Q5KC32Wide,
+		Variant: &gateRingQ8Q5KC32Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q5KC56,
-		Variant: &gateRingQ8Q5KC56,
+		Refuse:  refuseGateRingQ8Q5KC56Wide,
+		Variant: &gateRingQ8Q5KC56Wide,
 	}},
 }

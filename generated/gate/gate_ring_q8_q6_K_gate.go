@@ -5,49 +5,49 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // gate-ring-q8 of q6_K: y[m] = g / (1 + exp(-g)) * u, with g and u the products of row m of two matrices with x, x normed and rounded as by project-ring-q8: the first half of a gated feed-forward layer, for one token, in one launch.
-// row index of gate-ring-q8/c56: row_lo + slot + 2*round.
-// token index of gate-ring-q8/c56: 0.
-// unit index of gate-ring-q8/c56: 8*column + seat.
+// row index of gate-ring-q8/c56_wide: row_lo + group + 2*round.
+// token index of gate-ring-q8/c56_wide: 0.
+// unit index of gate-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q6KC56MinArch = 90
+	gateRingQ8Q6KC56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q6KC56BlockBytes = 210
+	gateRingQ8Q6KC56WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	gateRingQ8Q6KC56ColsMultiple = 256
+	gateRingQ8Q6KC56WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC56MinRows = 1
+	gateRingQ8Q6KC56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
-	gateRingQ8Q6KC56MaxRows = 2147483646
+	gateRingQ8Q6KC56WideMaxRows = 2147483646
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC56MinTokens = 1
+	gateRingQ8Q6KC56WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q6KC56MaxTokens = 1 * 1
+	gateRingQ8Q6KC56WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q6KC56MinCols = 256
+	gateRingQ8Q6KC56WideMinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
-	gateRingQ8Q6KC56MaxCols = 56 * 8 * 32
+	gateRingQ8Q6KC56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC56SharedBytesFixed = 1680
-	gateRingQ8Q6KC56SharedBytesPer   = 3648
-	gateRingQ8Q6KC56SharedBytesLeast = 118784
+	gateRingQ8Q6KC56WideSharedBytesFixed = 1680
+	gateRingQ8Q6KC56WideSharedBytesPer   = 3648
+	gateRingQ8Q6KC56WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q6KC56 = kernel.Variant{
+var gateRingQ8Q6KC56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q6KC56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC56ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC56MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC56SharedBytesFixed, Per: gateRingQ8Q6KC56SharedBytesPer, Least: gateRingQ8Q6KC56SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC56WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC56WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC56WideSharedBytesFixed, Per: gateRingQ8Q6KC56WideSharedBytesPer, Least: gateRingQ8Q6KC56WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -55,88 +55,88 @@ var gateRingQ8Q6KC56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q6KC56SharedBytesLeast, gateRingQ8Q6KC56SharedBytesFixed+gateRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q6KC56WideSharedBytesLeast, gateRingQ8Q6KC56WideSharedBytesFixed+gateRingQ8Q6KC56WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q6_K_c56",
-	Threads:   480,
+	Symbol:    "gate_ring_q8_q6_K_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q6KC56(q *kernel.Query) int {
+func refuseGateRingQ8Q6KC56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q6KC56MinArch:
+	case q.Arch < gateRingQ8Q6KC56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q6KC56ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q6KC56WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q6KC56MinRows:
+	case q.Rows < gateRingQ8Q6KC56WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q6KC56MaxRows:
+	case q.Rows > gateRingQ8Q6KC56WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q6KC56MinTokens:
+	case q.Tokens < gateRingQ8Q6KC56WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q6KC56MaxTokens:
+	case q.Tokens > gateRingQ8Q6KC56WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q6KC56MinCols:
+	case q.Cols < gateRingQ8Q6KC56WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q6KC56MaxCols:
+	case q.Cols > gateRingQ8Q6KC56WideMaxCols:
 		return 8
-	case max(gateRingQ8Q6KC56SharedBytesLeast, gateRingQ8Q6KC56SharedBytesFixed+gateRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q6KC56WideSharedBytesLeast, gateRingQ8Q6KC56WideSharedBytesFixed+gateRingQ8Q6KC56WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c32: row_lo + 2*group + slot + 4*round.
-// token index of gate-ring-q8/c32: 0.
-// unit index of gate-ring-q8/c32: 8*column + seat.
+// row index of gate-ring-q8/c32_wide: row_lo + 2*group + slot + 4*round.
+// token index of gate-ring-q8/c32_wide: 0.
+// unit index of gate-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q6KC32MinArch = 90
+	gateRingQ8Q6KC32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q6KC32BlockBytes = 210
+	gateRingQ8Q6KC32WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	gateRingQ8Q6KC32ColsMultiple = 256
+	gateRingQ8Q6KC32WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC32MinRows = 1
+	gateRingQ8Q6KC32WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	gateRingQ8Q6KC32MaxRows = 2147483644
+	gateRingQ8Q6KC32WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC32MinTokens = 1
+	gateRingQ8Q6KC32WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q6KC32MaxTokens = 1 * 1
+	gateRingQ8Q6KC32WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q6KC32MinCols = 256
+	gateRingQ8Q6KC32WideMinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
-	gateRingQ8Q6KC32MaxCols = 32 * 8 * 32
+	gateRingQ8Q6KC32WideMaxCols = 32 * 8 * 32
 	// memory: cols: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC32SharedBytesFixed = 2144
-	gateRingQ8Q6KC32SharedBytesPer   = 7008
-	gateRingQ8Q6KC32SharedBytesLeast = 118784
+	gateRingQ8Q6KC32WideSharedBytesFixed = 2144
+	gateRingQ8Q6KC32WideSharedBytesPer   = 7008
+	gateRingQ8Q6KC32WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q6KC32 = kernel.Variant{
+var gateRingQ8Q6KC32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q6KC32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC32ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC32MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC32SharedBytesFixed, Per: gateRingQ8Q6KC32SharedBytesPer, Least: gateRingQ8Q6KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC32WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC32WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC32WideSharedBytesFixed, Per: gateRingQ8Q6KC32WideSharedBytesPer, Least: gateRingQ8Q6KC32WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -144,46 +144,46 @@ var gateRingQ8Q6KC32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q6KC32SharedBytesLeast, gateRingQ8Q6KC32SharedBytesFixed+gateRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q6KC32WideSharedBytesLeast, gateRingQ8Q6KC32WideSharedBytesFixed+gateRingQ8Q6KC32WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q6_K_c32",
+	Symbol:    "gate_ring_q8_q6_K_c32_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q6KC32(q *kernel.Query) int {
+func refuseGateRingQ8Q6KC32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q6KC32MinArch:
+	case q.Arch < gateRingQ8Q6KC32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q6KC32ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q6KC32WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q6KC32MinRows:
+	case q.Rows < gateRingQ8Q6KC32WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q6KC32MaxRows:
+	case q.Rows > gateRingQ8Q6KC32WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q6KC32MinTokens:
+	case q.Tokens < gateRingQ8Q6KC32WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q6KC32MaxTokens:
+	case q.Tokens > gateRingQ8Q6KC32WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q6KC32MinCols:
+	case q.Cols < gateRingQ8Q6KC32WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q6KC32MaxCols:
+	case q.Cols > gateRingQ8Q6KC32WideMaxCols:
 		return 8
-	case max(gateRingQ8Q6KC32SharedBytesLeast, gateRingQ8Q6KC32SharedBytesFixed+gateRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q6KC32WideSharedBytesLeast, gateRingQ8Q6KC32WideSharedBytesFixed+gateRingQ8Q6KC32WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 6*round.
+// row index of gate-ring-q8/c20: row_lo + 2*group + slot + 8*round.
 // token index of gate-ring-q8/c20: 0.
 // unit index of gate-ring-q8/c20: 8*column + seat.
 const (
@@ -195,8 +195,8 @@ const (
 	gateRingQ8Q6KC20ColsMultiple = 256
 	// work: an empty axis is no launch.
 	gateRingQ8Q6KC20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
-	gateRingQ8Q6KC20MaxRows = 2147483642
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	gateRingQ8Q6KC20MaxRows = 2147483640
 	// work: an empty axis is no launch.
 	gateRingQ8Q6KC20MinTokens = 1
 	// coverage: 1 elements.
@@ -205,8 +205,8 @@ const (
 	gateRingQ8Q6KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	gateRingQ8Q6KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC20SharedBytesFixed = 2128
+	// memory: cols: 3 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q6KC20SharedBytesFixed = 2176
 	gateRingQ8Q6KC20SharedBytesPer   = 10368
 	gateRingQ8Q6KC20SharedBytesLeast = 118784
 )
@@ -220,12 +220,12 @@ var gateRingQ8Q6KC20 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC20ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC20SharedBytesFixed, Per: gateRingQ8Q6KC20SharedBytesPer, Least: gateRingQ8Q6KC20SharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC20SharedBytesFixed, Per: gateRingQ8Q6KC20SharedBytesPer, Least: gateRingQ8Q6KC20SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -241,7 +241,7 @@ var gateRingQ8Q6KC20 = kernel.Variant{
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c20",
-	Threads:   512,
+	Threads:   672,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -272,49 +272,49 @@ func refuseGateRingQ8Q6KC20(q *kernel.Query) int {
 	return -1
 }
 
-// row index of gate-ring-q8/c16: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c16: 0.
-// unit index of gate-ring-q8/c16: 8*column + seat.
+// row index of gate-ring-q8/c16_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c16_wide: 0.
+// unit index of gate-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q6KC16MinArch = 90
+	gateRingQ8Q6KC16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q6KC16BlockBytes = 210
+	gateRingQ8Q6KC16WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	gateRingQ8Q6KC16ColsMultiple = 256
+	gateRingQ8Q6KC16WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC16MinRows = 1
+	gateRingQ8Q6KC16WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q6KC16MaxRows = 2147483640
+	gateRingQ8Q6KC16WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC16MinTokens = 1
+	gateRingQ8Q6KC16WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q6KC16MaxTokens = 1 * 1
+	gateRingQ8Q6KC16WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q6KC16MinCols = 256
+	gateRingQ8Q6KC16WideMinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
-	gateRingQ8Q6KC16MaxCols = 16 * 8 * 32
+	gateRingQ8Q6KC16WideMaxCols = 16 * 8 * 32
 	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC16SharedBytesFixed = 2752
-	gateRingQ8Q6KC16SharedBytesPer   = 13728
-	gateRingQ8Q6KC16SharedBytesLeast = 118784
+	gateRingQ8Q6KC16WideSharedBytesFixed = 2752
+	gateRingQ8Q6KC16WideSharedBytesPer   = 13728
+	gateRingQ8Q6KC16WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q6KC16 = kernel.Variant{
+var gateRingQ8Q6KC16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q6KC16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC16ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC16MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC16SharedBytesFixed, Per: gateRingQ8Q6KC16SharedBytesPer, Least: gateRingQ8Q6KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC16WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC16WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC16WideSharedBytesFixed, Per: gateRingQ8Q6KC16WideSharedBytesPer, Least: gateRingQ8Q6KC16WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -322,88 +322,88 @@ var gateRingQ8Q6KC16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q6KC16SharedBytesLeast, gateRingQ8Q6KC16SharedBytesFixed+gateRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q6KC16WideSharedBytesLeast, gateRingQ8Q6KC16WideSharedBytesFixed+gateRingQ8Q6KC16WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q6_K_c16",
+	Symbol:    "gate_ring_q8_q6_K_c16_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q6KC16(q *kernel.Query) int {
+func refuseGateRingQ8Q6KC16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q6KC16MinArch:
+	case q.Arch < gateRingQ8Q6KC16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q6KC16ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q6KC16WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q6KC16MinRows:
+	case q.Rows < gateRingQ8Q6KC16WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q6KC16MaxRows:
+	case q.Rows > gateRingQ8Q6KC16WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q6KC16MinTokens:
+	case q.Tokens < gateRingQ8Q6KC16WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q6KC16MaxTokens:
+	case q.Tokens > gateRingQ8Q6KC16WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q6KC16MinCols:
+	case q.Cols < gateRingQ8Q6KC16WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q6KC16MaxCols:
+	case q.Cols > gateRingQ8Q6KC16WideMaxCols:
 		return 8
-	case max(gateRingQ8Q6KC16SharedBytesLeast, gateRingQ8Q6KC16SharedBytesFixed+gateRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q6KC16WideSharedBytesLeast, gateRingQ8Q6KC16WideSharedBytesFixed+gateRingQ8Q6KC16WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c14: row_lo + 2*group + slot + 8*round.
-// token index of gate-ring-q8/c14: 0.
-// unit index of gate-ring-q8/c14: 8*column + seat.
+// row index of gate-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of gate-ring-q8/c14_wide: 0.
+// unit index of gate-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q6KC14MinArch = 90
+	gateRingQ8Q6KC14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q6KC14BlockBytes = 210
+	gateRingQ8Q6KC14WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	gateRingQ8Q6KC14ColsMultiple = 256
+	gateRingQ8Q6KC14WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC14MinRows = 1
+	gateRingQ8Q6KC14WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	gateRingQ8Q6KC14MaxRows = 2147483640
+	gateRingQ8Q6KC14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC14MinTokens = 1
+	gateRingQ8Q6KC14WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q6KC14MaxTokens = 1 * 1
+	gateRingQ8Q6KC14WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q6KC14MinCols = 256
+	gateRingQ8Q6KC14WideMinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
-	gateRingQ8Q6KC14MaxCols = 14 * 8 * 32
+	gateRingQ8Q6KC14WideMaxCols = 14 * 8 * 32
 	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC14SharedBytesFixed = 3392
-	gateRingQ8Q6KC14SharedBytesPer   = 13728
-	gateRingQ8Q6KC14SharedBytesLeast = 118784
+	gateRingQ8Q6KC14WideSharedBytesFixed = 3392
+	gateRingQ8Q6KC14WideSharedBytesPer   = 13728
+	gateRingQ8Q6KC14WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q6KC14 = kernel.Variant{
+var gateRingQ8Q6KC14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q6KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC14ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC14MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC14SharedBytesFixed, Per: gateRingQ8Q6KC14SharedBytesPer, Least: gateRingQ8Q6KC14SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC14WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC14WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC14WideSharedBytesFixed, Per: gateRingQ8Q6KC14WideSharedBytesPer, Least: gateRingQ8Q6KC14WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -411,88 +411,88 @@ var gateRingQ8Q6KC14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q6KC14SharedBytesLeast, gateRingQ8Q6KC14SharedBytesFixed+gateRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q6KC14WideSharedBytesLeast, gateRingQ8Q6KC14WideSharedBytesFixed+gateRingQ8Q6KC14WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q6_K_c14",
+	Symbol:    "gate_ring_q8_q6_K_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q6KC14(q *kernel.Query) int {
+func refuseGateRingQ8Q6KC14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q6KC14MinArch:
+	case q.Arch < gateRingQ8Q6KC14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q6KC14ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q6KC14WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q6KC14MinRows:
+	case q.Rows < gateRingQ8Q6KC14WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q6KC14MaxRows:
+	case q.Rows > gateRingQ8Q6KC14WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q6KC14MinTokens:
+	case q.Tokens < gateRingQ8Q6KC14WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q6KC14MaxTokens:
+	case q.Tokens > gateRingQ8Q6KC14WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q6KC14MinCols:
+	case q.Cols < gateRingQ8Q6KC14WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q6KC14MaxCols:
+	case q.Cols > gateRingQ8Q6KC14WideMaxCols:
 		return 8
-	case max(gateRingQ8Q6KC14SharedBytesLeast, gateRingQ8Q6KC14SharedBytesFixed+gateRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q6KC14WideSharedBytesLeast, gateRingQ8Q6KC14WideSharedBytesFixed+gateRingQ8Q6KC14WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of gate-ring-q8/c8: row_lo + 2*group + slot + 16*round.
-// token index of gate-ring-q8/c8: 0.
-// unit index of gate-ring-q8/c8: 8*column + seat.
+// row index of gate-ring-q8/c8_wide: row_lo + 2*group + slot + 16*round.
+// token index of gate-ring-q8/c8_wide: 0.
+// unit index of gate-ring-q8/c8_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	gateRingQ8Q6KC8MinArch = 90
+	gateRingQ8Q6KC8WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	gateRingQ8Q6KC8BlockBytes = 210
+	gateRingQ8Q6KC8WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	gateRingQ8Q6KC8ColsMultiple = 256
+	gateRingQ8Q6KC8WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC8MinRows = 1
+	gateRingQ8Q6KC8WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	gateRingQ8Q6KC8MaxRows = 2147483632
+	gateRingQ8Q6KC8WideMaxRows = 2147483632
 	// work: an empty axis is no launch.
-	gateRingQ8Q6KC8MinTokens = 1
+	gateRingQ8Q6KC8WideMinTokens = 1
 	// coverage: 1 elements.
-	gateRingQ8Q6KC8MaxTokens = 1 * 1
+	gateRingQ8Q6KC8WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	gateRingQ8Q6KC8MinCols = 256
+	gateRingQ8Q6KC8WideMinCols = 256
 	// coverage: 8 columns * 8 seats * 32 elements.
-	gateRingQ8Q6KC8MaxCols = 8 * 8 * 32
+	gateRingQ8Q6KC8WideMaxCols = 8 * 8 * 32
 	// memory: cols: 4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	gateRingQ8Q6KC8SharedBytesFixed = 3968
-	gateRingQ8Q6KC8SharedBytesPer   = 27168
-	gateRingQ8Q6KC8SharedBytesLeast = 118784
+	gateRingQ8Q6KC8WideSharedBytesFixed = 3968
+	gateRingQ8Q6KC8WideSharedBytesPer   = 27168
+	gateRingQ8Q6KC8WideSharedBytesLeast = 118784
 )
 
-var gateRingQ8Q6KC8 = kernel.Variant{
+var gateRingQ8Q6KC8Wide = kernel.Variant{
 	Arch:   90,
 	Args:   gateRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: gateRingQ8Q6KC8MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC8BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC8ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC8MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC8MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC8MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC8MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC8MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC8MaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC8SharedBytesFixed, Per: gateRingQ8Q6KC8SharedBytesPer, Least: gateRingQ8Q6KC8SharedBytesLeast, Source: "memory", Chain: "4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: gateRingQ8Q6KC8WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q6KC8WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q6KC8WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q6KC8WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q6KC8WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q6KC8WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q6KC8WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q6KC8WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q6KC8WideMaxCols, Source: "coverage", Chain: "8 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q6KC8WideSharedBytesFixed, Per: gateRingQ8Q6KC8WideSharedBytesPer, Least: gateRingQ8Q6KC8WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 32 rows of 210 bytes a block, each row with up to 14 bytes of padding and 3 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "gate-ring-q8",
@@ -500,40 +500,40 @@ var gateRingQ8Q6KC8 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c8",
+	Name:     "c8_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(gateRingQ8Q6KC8SharedBytesLeast, gateRingQ8Q6KC8SharedBytesFixed+gateRingQ8Q6KC8SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(gateRingQ8Q6KC8WideSharedBytesLeast, gateRingQ8Q6KC8WideSharedBytesFixed+gateRingQ8Q6KC8WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "gate_ring_q8_q6_K_c8",
+	Symbol:    "gate_ring_q8_q6_K_c8_wide",
 	Threads:   544,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseGateRingQ8Q6KC8(q *kernel.Query) int {
+func refuseGateRingQ8Q6KC8Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < gateRingQ8Q6KC8MinArch:
+	case q.Arch < gateRingQ8Q6KC8WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%gateRingQ8Q6KC8ColsMultiple != 0:
+	case q.Cols%gateRingQ8Q6KC8WideColsMultiple != 0:
 		return 2
-	case q.Rows < gateRingQ8Q6KC8MinRows:
+	case q.Rows < gateRingQ8Q6KC8WideMinRows:
 		return 3
-	case q.Rows > gateRingQ8Q6KC8MaxRows:
+	case q.Rows > gateRingQ8Q6KC8WideMaxRows:
 		return 4
-	case q.Tokens < gateRingQ8Q6KC8MinTokens:
+	case q.Tokens < gateRingQ8Q6KC8WideMinTokens:
 		return 5
-	case q.Tokens > gateRingQ8Q6KC8MaxTokens:
+	case q.Tokens > gateRingQ8Q6KC8WideMaxTokens:
 		return 6
-	case q.Cols < gateRingQ8Q6KC8MinCols:
+	case q.Cols < gateRingQ8Q6KC8WideMinCols:
 		return 7
-	case q.Cols > gateRingQ8Q6KC8MaxCols:
+	case q.Cols > gateRingQ8Q6KC8WideMaxCols:
 		return 8
-	case max(gateRingQ8Q6KC8SharedBytesLeast, gateRingQ8Q6KC8SharedBytesFixed+gateRingQ8Q6KC8SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(gateRingQ8Q6KC8WideSharedBytesLeast, gateRingQ8Q6KC8WideSharedBytesFixed+gateRingQ8Q6KC8WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -638,22 +638,22 @@ var GateRingQ8Q6K = kernel.Entry{
 		Refuse:  refuseGateRingQ8Q6KC4,
 		Variant: &gateRingQ8Q6KC4,
 	}, {
-		Refuse:  refuseGateRingQ8Q6KC8,
-		Variant: &gateRingQ8Q6KC8,
+		Refuse:  refuseGateRingQ8Q6KC8Wide,
+		Variant: &gateRingQ8Q6KC8Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q6KC14,
-		Variant: &gateRingQ8Q6KC14,
+		Refuse:  refuseGateRingQ8Q6KC14Wide,
+		Variant: &gateRingQ8Q6KC14Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q6KC16,
-		Variant: &gateRingQ8Q6KC16,
+		Refuse:  refuseGateRingQ8Q6KC16Wide,
+		Variant: &gateRingQ8Q6KC16Wide,
 	}, {
 		Refuse:  refuseGateRingQ8Q6KC20,
 		Variant: &gateRingQ8Q6KC20,
 	}, {
-		Refuse:  refuseGateRingQ8Q6KC32,
-		Variant: &gateRingQ8Q6KC32,
+		Refuse:  refuseGateRingQ8Q6KC32Wide,
+		Variant: &gateRingQ8Q6KC32Wide,
 	}, {
-		Refuse:  refuseGateRingQ8Q6KC56,
-		Variant: &gateRingQ8Q6KC56,
+		Refuse:  refuseGateRingQ8Q6KC56Wide,
+		Variant: &gateRingQ8Q6KC56Wide,
 	}},
 }

@@ -183,49 +183,49 @@ func refuseMatvecRingQ8Q5KC76(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matvec-ring-q8/c56: row_lo + slot + 4*round.
-// token index of matvec-ring-q8/c56: 0.
-// unit index of matvec-ring-q8/c56: 8*column + seat.
+// row index of matvec-ring-q8/c56_wide: row_lo + 2*group + slot + 4*round.
+// token index of matvec-ring-q8/c56_wide: 0.
+// unit index of matvec-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q5KC56MinArch = 90
+	matvecRingQ8Q5KC56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q5KC56BlockBytes = 176
+	matvecRingQ8Q5KC56WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	matvecRingQ8Q5KC56ColsMultiple = 256
+	matvecRingQ8Q5KC56WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC56MinRows = 1
+	matvecRingQ8Q5KC56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	matvecRingQ8Q5KC56MaxRows = 2147483644
+	matvecRingQ8Q5KC56WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC56MinTokens = 1
+	matvecRingQ8Q5KC56WideMinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q5KC56MaxTokens = 1 * 1
+	matvecRingQ8Q5KC56WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q5KC56MinCols = 256
+	matvecRingQ8Q5KC56WideMinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
-	matvecRingQ8Q5KC56MaxCols = 56 * 8 * 32
+	matvecRingQ8Q5KC56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC56SharedBytesFixed = 1728
-	matvecRingQ8Q5KC56SharedBytesPer   = 3840
-	matvecRingQ8Q5KC56SharedBytesLeast = 118784
+	matvecRingQ8Q5KC56WideSharedBytesFixed = 1728
+	matvecRingQ8Q5KC56WideSharedBytesPer   = 3840
+	matvecRingQ8Q5KC56WideSharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q5KC56 = kernel.Variant{
+var matvecRingQ8Q5KC56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC56ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC56MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC56SharedBytesFixed, Per: matvecRingQ8Q5KC56SharedBytesPer, Least: matvecRingQ8Q5KC56SharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC56WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC56WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC56WideSharedBytesFixed, Per: matvecRingQ8Q5KC56WideSharedBytesPer, Least: matvecRingQ8Q5KC56WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 4 rows of 176 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -233,88 +233,88 @@ var matvecRingQ8Q5KC56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q5KC56SharedBytesLeast, matvecRingQ8Q5KC56SharedBytesFixed+matvecRingQ8Q5KC56SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q5KC56WideSharedBytesLeast, matvecRingQ8Q5KC56WideSharedBytesFixed+matvecRingQ8Q5KC56WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q5_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q5_K_c56",
-	Threads:   480,
+	Symbol:    "matvec_ring_q8_q5_K_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q5KC56(q *kernel.Query) int {
+func refuseMatvecRingQ8Q5KC56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q5KC56MinArch:
+	case q.Arch < matvecRingQ8Q5KC56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q5KC56ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q5KC56WideColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q5KC56MinRows:
+	case q.Rows < matvecRingQ8Q5KC56WideMinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q5KC56MaxRows:
+	case q.Rows > matvecRingQ8Q5KC56WideMaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q5KC56MinTokens:
+	case q.Tokens < matvecRingQ8Q5KC56WideMinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q5KC56MaxTokens:
+	case q.Tokens > matvecRingQ8Q5KC56WideMaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q5KC56MinCols:
+	case q.Cols < matvecRingQ8Q5KC56WideMinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q5KC56MaxCols:
+	case q.Cols > matvecRingQ8Q5KC56WideMaxCols:
 		return 8
-	case max(matvecRingQ8Q5KC56SharedBytesLeast, matvecRingQ8Q5KC56SharedBytesFixed+matvecRingQ8Q5KC56SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q5KC56WideSharedBytesLeast, matvecRingQ8Q5KC56WideSharedBytesFixed+matvecRingQ8Q5KC56WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of matvec-ring-q8/c32: row_lo + 4*group + slot + 8*round.
-// token index of matvec-ring-q8/c32: 0.
-// unit index of matvec-ring-q8/c32: 8*column + seat.
+// row index of matvec-ring-q8/c32_wide: row_lo + 2*group + slot + 6*round.
+// token index of matvec-ring-q8/c32_wide: 0.
+// unit index of matvec-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q5KC32MinArch = 90
+	matvecRingQ8Q5KC32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q5KC32BlockBytes = 176
+	matvecRingQ8Q5KC32WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	matvecRingQ8Q5KC32ColsMultiple = 256
+	matvecRingQ8Q5KC32WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC32MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	matvecRingQ8Q5KC32MaxRows = 2147483640
+	matvecRingQ8Q5KC32WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
+	matvecRingQ8Q5KC32WideMaxRows = 2147483642
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC32MinTokens = 1
+	matvecRingQ8Q5KC32WideMinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q5KC32MaxTokens = 1 * 1
+	matvecRingQ8Q5KC32WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q5KC32MinCols = 256
+	matvecRingQ8Q5KC32WideMinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
-	matvecRingQ8Q5KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC32SharedBytesFixed = 1696
-	matvecRingQ8Q5KC32SharedBytesPer   = 5952
-	matvecRingQ8Q5KC32SharedBytesLeast = 118784
+	matvecRingQ8Q5KC32WideMaxCols = 32 * 8 * 32
+	// memory: cols: 6 stages of 6 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC32WideSharedBytesFixed = 1840
+	matvecRingQ8Q5KC32WideSharedBytesPer   = 6656
+	matvecRingQ8Q5KC32WideSharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q5KC32 = kernel.Variant{
+var matvecRingQ8Q5KC32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC32ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC32MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC32SharedBytesFixed, Per: matvecRingQ8Q5KC32SharedBytesPer, Least: matvecRingQ8Q5KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC32WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC32WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC32WideSharedBytesFixed, Per: matvecRingQ8Q5KC32WideSharedBytesPer, Least: matvecRingQ8Q5KC32WideSharedBytesLeast, Source: "memory", Chain: "6 stages of 6 rows of 176 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -322,88 +322,88 @@ var matvecRingQ8Q5KC32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q5KC32SharedBytesLeast, matvecRingQ8Q5KC32SharedBytesFixed+matvecRingQ8Q5KC32SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q5KC32WideSharedBytesLeast, matvecRingQ8Q5KC32WideSharedBytesFixed+matvecRingQ8Q5KC32WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q5_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q5_K_c32",
-	Threads:   544,
+	Symbol:    "matvec_ring_q8_q5_K_c32_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q5KC32(q *kernel.Query) int {
+func refuseMatvecRingQ8Q5KC32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q5KC32MinArch:
+	case q.Arch < matvecRingQ8Q5KC32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q5KC32ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q5KC32WideColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q5KC32MinRows:
+	case q.Rows < matvecRingQ8Q5KC32WideMinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q5KC32MaxRows:
+	case q.Rows > matvecRingQ8Q5KC32WideMaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q5KC32MinTokens:
+	case q.Tokens < matvecRingQ8Q5KC32WideMinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q5KC32MaxTokens:
+	case q.Tokens > matvecRingQ8Q5KC32WideMaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q5KC32MinCols:
+	case q.Cols < matvecRingQ8Q5KC32WideMinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q5KC32MaxCols:
+	case q.Cols > matvecRingQ8Q5KC32WideMaxCols:
 		return 8
-	case max(matvecRingQ8Q5KC32SharedBytesLeast, matvecRingQ8Q5KC32SharedBytesFixed+matvecRingQ8Q5KC32SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q5KC32WideSharedBytesLeast, matvecRingQ8Q5KC32WideSharedBytesFixed+matvecRingQ8Q5KC32WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of matvec-ring-q8/c20: row_lo + 4*group + slot + 12*round.
-// token index of matvec-ring-q8/c20: 0.
-// unit index of matvec-ring-q8/c20: 8*column + seat.
+// row index of matvec-ring-q8/c20_wide: row_lo + 2*group + slot + 10*round.
+// token index of matvec-ring-q8/c20_wide: 0.
+// unit index of matvec-ring-q8/c20_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q5KC20MinArch = 90
+	matvecRingQ8Q5KC20WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q5KC20BlockBytes = 176
+	matvecRingQ8Q5KC20WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	matvecRingQ8Q5KC20ColsMultiple = 256
+	matvecRingQ8Q5KC20WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
-	matvecRingQ8Q5KC20MaxRows = 2147483636
+	matvecRingQ8Q5KC20WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
+	matvecRingQ8Q5KC20WideMaxRows = 2147483638
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC20MinTokens = 1
+	matvecRingQ8Q5KC20WideMinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q5KC20MaxTokens = 1 * 1
+	matvecRingQ8Q5KC20WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q5KC20MinCols = 256
+	matvecRingQ8Q5KC20WideMinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
-	matvecRingQ8Q5KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC20SharedBytesFixed = 1728
-	matvecRingQ8Q5KC20SharedBytesPer   = 10880
-	matvecRingQ8Q5KC20SharedBytesLeast = 118784
+	matvecRingQ8Q5KC20WideMaxCols = 20 * 8 * 32
+	// memory: cols: 6 stages of 10 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC20WideSharedBytesFixed = 1728
+	matvecRingQ8Q5KC20WideSharedBytesPer   = 10880
+	matvecRingQ8Q5KC20WideSharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q5KC20 = kernel.Variant{
+var matvecRingQ8Q5KC20Wide = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC20MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC20ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC20MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC20SharedBytesFixed, Per: matvecRingQ8Q5KC20SharedBytesPer, Least: matvecRingQ8Q5KC20SharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC20WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC20WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC20WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC20WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC20WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC20WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC20WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC20WideMaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC20WideSharedBytesFixed, Per: matvecRingQ8Q5KC20WideSharedBytesPer, Least: matvecRingQ8Q5KC20WideSharedBytesLeast, Source: "memory", Chain: "6 stages of 10 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -411,88 +411,88 @@ var matvecRingQ8Q5KC20 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c20",
+	Name:     "c20_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q5KC20SharedBytesLeast, matvecRingQ8Q5KC20SharedBytesFixed+matvecRingQ8Q5KC20SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q5KC20WideSharedBytesLeast, matvecRingQ8Q5KC20WideSharedBytesFixed+matvecRingQ8Q5KC20WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q5_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q5_K_c20",
-	Threads:   512,
+	Symbol:    "matvec_ring_q8_q5_K_c20_wide",
+	Threads:   832,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q5KC20(q *kernel.Query) int {
+func refuseMatvecRingQ8Q5KC20Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q5KC20MinArch:
+	case q.Arch < matvecRingQ8Q5KC20WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q5KC20ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q5KC20WideColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q5KC20MinRows:
+	case q.Rows < matvecRingQ8Q5KC20WideMinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q5KC20MaxRows:
+	case q.Rows > matvecRingQ8Q5KC20WideMaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q5KC20MinTokens:
+	case q.Tokens < matvecRingQ8Q5KC20WideMinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q5KC20MaxTokens:
+	case q.Tokens > matvecRingQ8Q5KC20WideMaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q5KC20MinCols:
+	case q.Cols < matvecRingQ8Q5KC20WideMinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q5KC20MaxCols:
+	case q.Cols > matvecRingQ8Q5KC20WideMaxCols:
 		return 8
-	case max(matvecRingQ8Q5KC20SharedBytesLeast, matvecRingQ8Q5KC20SharedBytesFixed+matvecRingQ8Q5KC20SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q5KC20WideSharedBytesLeast, matvecRingQ8Q5KC20WideSharedBytesFixed+matvecRingQ8Q5KC20WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of matvec-ring-q8/c16: row_lo + 4*group + slot + 16*round.
-// token index of matvec-ring-q8/c16: 0.
-// unit index of matvec-ring-q8/c16: 8*column + seat.
+// row index of matvec-ring-q8/c16_wide: row_lo + 2*group + slot + 12*round.
+// token index of matvec-ring-q8/c16_wide: 0.
+// unit index of matvec-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q5KC16MinArch = 90
+	matvecRingQ8Q5KC16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q5KC16BlockBytes = 176
+	matvecRingQ8Q5KC16WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	matvecRingQ8Q5KC16ColsMultiple = 256
+	matvecRingQ8Q5KC16WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC16MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	matvecRingQ8Q5KC16MaxRows = 2147483632
+	matvecRingQ8Q5KC16WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	matvecRingQ8Q5KC16WideMaxRows = 2147483636
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC16MinTokens = 1
+	matvecRingQ8Q5KC16WideMinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q5KC16MaxTokens = 1 * 1
+	matvecRingQ8Q5KC16WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q5KC16MinCols = 256
+	matvecRingQ8Q5KC16WideMinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
-	matvecRingQ8Q5KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC16SharedBytesFixed = 1856
-	matvecRingQ8Q5KC16SharedBytesPer   = 11584
-	matvecRingQ8Q5KC16SharedBytesLeast = 118784
+	matvecRingQ8Q5KC16WideMaxCols = 16 * 8 * 32
+	// memory: cols: 6 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC16WideSharedBytesFixed = 2000
+	matvecRingQ8Q5KC16WideSharedBytesPer   = 12992
+	matvecRingQ8Q5KC16WideSharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q5KC16 = kernel.Variant{
+var matvecRingQ8Q5KC16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC16ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC16MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC16SharedBytesFixed, Per: matvecRingQ8Q5KC16SharedBytesPer, Least: matvecRingQ8Q5KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC16WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC16WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC16WideSharedBytesFixed, Per: matvecRingQ8Q5KC16WideSharedBytesPer, Least: matvecRingQ8Q5KC16WideSharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -500,88 +500,88 @@ var matvecRingQ8Q5KC16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q5KC16SharedBytesLeast, matvecRingQ8Q5KC16SharedBytesFixed+matvecRingQ8Q5KC16SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q5KC16WideSharedBytesLeast, matvecRingQ8Q5KC16WideSharedBytesFixed+matvecRingQ8Q5KC16WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q5_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q5_K_c16",
-	Threads:   544,
+	Symbol:    "matvec_ring_q8_q5_K_c16_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q5KC16(q *kernel.Query) int {
+func refuseMatvecRingQ8Q5KC16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q5KC16MinArch:
+	case q.Arch < matvecRingQ8Q5KC16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q5KC16ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q5KC16WideColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q5KC16MinRows:
+	case q.Rows < matvecRingQ8Q5KC16WideMinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q5KC16MaxRows:
+	case q.Rows > matvecRingQ8Q5KC16WideMaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q5KC16MinTokens:
+	case q.Tokens < matvecRingQ8Q5KC16WideMinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q5KC16MaxTokens:
+	case q.Tokens > matvecRingQ8Q5KC16WideMaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q5KC16MinCols:
+	case q.Cols < matvecRingQ8Q5KC16WideMinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q5KC16MaxCols:
+	case q.Cols > matvecRingQ8Q5KC16WideMaxCols:
 		return 8
-	case max(matvecRingQ8Q5KC16SharedBytesLeast, matvecRingQ8Q5KC16SharedBytesFixed+matvecRingQ8Q5KC16SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q5KC16WideSharedBytesLeast, matvecRingQ8Q5KC16WideSharedBytesFixed+matvecRingQ8Q5KC16WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of matvec-ring-q8/c14: row_lo + 4*group + slot + 16*round.
-// token index of matvec-ring-q8/c14: 0.
-// unit index of matvec-ring-q8/c14: 8*column + seat.
+// row index of matvec-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of matvec-ring-q8/c14_wide: 0.
+// unit index of matvec-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	matvecRingQ8Q5KC14MinArch = 90
+	matvecRingQ8Q5KC14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matvecRingQ8Q5KC14BlockBytes = 176
+	matvecRingQ8Q5KC14WideBlockBytes = 176
 	// block: a row is whole q5_K blocks.
-	matvecRingQ8Q5KC14ColsMultiple = 256
+	matvecRingQ8Q5KC14WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC14MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	matvecRingQ8Q5KC14MaxRows = 2147483632
+	matvecRingQ8Q5KC14WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	matvecRingQ8Q5KC14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	matvecRingQ8Q5KC14MinTokens = 1
+	matvecRingQ8Q5KC14WideMinTokens = 1
 	// coverage: 1 elements.
-	matvecRingQ8Q5KC14MaxTokens = 1 * 1
+	matvecRingQ8Q5KC14WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	matvecRingQ8Q5KC14MinCols = 256
+	matvecRingQ8Q5KC14WideMinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
-	matvecRingQ8Q5KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q5KC14SharedBytesFixed = 2976
-	matvecRingQ8Q5KC14SharedBytesPer   = 14400
-	matvecRingQ8Q5KC14SharedBytesLeast = 118784
+	matvecRingQ8Q5KC14WideMaxCols = 14 * 8 * 32
+	// memory: cols: 8 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q5KC14WideSharedBytesFixed = 2400
+	matvecRingQ8Q5KC14WideSharedBytesPer   = 11584
+	matvecRingQ8Q5KC14WideSharedBytesLeast = 118784
 )
 
-var matvecRingQ8Q5KC14 = kernel.Variant{
+var matvecRingQ8Q5KC14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   matvecRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC14ColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC14MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC14SharedBytesFixed, Per: matvecRingQ8Q5KC14SharedBytesPer, Least: matvecRingQ8Q5KC14SharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: matvecRingQ8Q5KC14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q5KC14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q5KC14WideColsMultiple, Source: "block", Chain: "a row is whole q5_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q5KC14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q5KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q5KC14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q5KC14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q5KC14WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q5KC14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q5KC14WideSharedBytesFixed, Per: matvecRingQ8Q5KC14WideSharedBytesPer, Least: matvecRingQ8Q5KC14WideSharedBytesLeast, Source: "memory", Chain: "8 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -589,40 +589,40 @@ var matvecRingQ8Q5KC14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(matvecRingQ8Q5KC14SharedBytesLeast, matvecRingQ8Q5KC14SharedBytesFixed+matvecRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(matvecRingQ8Q5KC14WideSharedBytesLeast, matvecRingQ8Q5KC14WideSharedBytesFixed+matvecRingQ8Q5KC14WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "matvec_ring_q8_q5_K.cu",
 	Switch:    "MINFER_RING",
-	Symbol:    "matvec_ring_q8_q5_K_c14",
+	Symbol:    "matvec_ring_q8_q5_K_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatvecRingQ8Q5KC14(q *kernel.Query) int {
+func refuseMatvecRingQ8Q5KC14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < matvecRingQ8Q5KC14MinArch:
+	case q.Arch < matvecRingQ8Q5KC14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matvecRingQ8Q5KC14ColsMultiple != 0:
+	case q.Cols%matvecRingQ8Q5KC14WideColsMultiple != 0:
 		return 2
-	case q.Rows < matvecRingQ8Q5KC14MinRows:
+	case q.Rows < matvecRingQ8Q5KC14WideMinRows:
 		return 3
-	case q.Rows > matvecRingQ8Q5KC14MaxRows:
+	case q.Rows > matvecRingQ8Q5KC14WideMaxRows:
 		return 4
-	case q.Tokens < matvecRingQ8Q5KC14MinTokens:
+	case q.Tokens < matvecRingQ8Q5KC14WideMinTokens:
 		return 5
-	case q.Tokens > matvecRingQ8Q5KC14MaxTokens:
+	case q.Tokens > matvecRingQ8Q5KC14WideMaxTokens:
 		return 6
-	case q.Cols < matvecRingQ8Q5KC14MinCols:
+	case q.Cols < matvecRingQ8Q5KC14WideMinCols:
 		return 7
-	case q.Cols > matvecRingQ8Q5KC14MaxCols:
+	case q.Cols > matvecRingQ8Q5KC14WideMaxCols:
 		return 8
-	case max(matvecRingQ8Q5KC14SharedBytesLeast, matvecRingQ8Q5KC14SharedBytesFixed+matvecRingQ8Q5KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(matvecRingQ8Q5KC14WideSharedBytesLeast, matvecRingQ8Q5KC14WideSharedBytesFixed+matvecRingQ8Q5KC14WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -819,20 +819,20 @@ var MatvecRingQ8Q5K = kernel.Entry{
 		Refuse:  refuseMatvecRingQ8Q5KC8,
 		Variant: &matvecRingQ8Q5KC8,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q5KC14,
-		Variant: &matvecRingQ8Q5KC14,
+		Refuse:  refuseMatvecRingQ8Q5KC14Wide,
+		Variant: &matvecRingQ8Q5KC14Wide,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q5KC16,
-		Variant: &matvecRingQ8Q5KC16,
+		Refuse:  refuseMatvecRingQ8Q5KC16Wide,
+		Variant: &matvecRingQ8Q5KC16Wide,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q5KC20,
-		Variant: &matvecRingQ8Q5KC20,
+		Refuse:  refuseMatvecRingQ8Q5KC20Wide,
+		Variant: &matvecRingQ8Q5KC20Wide,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q5KC32,
-		Variant: &matvecRingQ8Q5KC32,
+		Refuse:  refuseMatvecRingQ8Q5KC32Wide,
+		Variant: &matvecRingQ8Q5KC32Wide,
 	}, {
-		Refuse:  refuseMatvecRingQ8Q5KC56,
-		Variant: &matvecRingQ8Q5KC56,
+		Refuse:  refuseMatvecRingQ8Q5KC56Wide,
+		Variant: &matvecRingQ8Q5KC56Wide,
 	}, {
 		Refuse:  refuseMatvecRingQ8Q5KC76,
 		Variant: &matvecRingQ8Q5KC76,

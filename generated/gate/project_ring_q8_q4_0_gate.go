@@ -183,7 +183,7 @@ func refuseProjectRingQ8Q4_0C76(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c56: row_lo + slot + 4*round.
+// row index of project-ring-q8/c56: row_lo + 4*group + slot + 8*round.
 // token index of project-ring-q8/c56: 0.
 // unit index of project-ring-q8/c56: 8*column + seat.
 const (
@@ -195,8 +195,8 @@ const (
 	projectRingQ8Q4_0C56ColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C56MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	projectRingQ8Q4_0C56MaxRows = 2147483644
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q4_0C56MaxRows = 2147483640
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C56MinTokens = 1
 	// coverage: 1 elements.
@@ -205,8 +205,8 @@ const (
 	projectRingQ8Q4_0C56MinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
 	projectRingQ8Q4_0C56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4_0C56SharedBytesFixed = 2336
+	// memory: cols: 3 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C56SharedBytesFixed = 2480
 	projectRingQ8Q4_0C56SharedBytesPer   = 468
 	projectRingQ8Q4_0C56SharedBytesLeast = 118784
 )
@@ -220,12 +220,12 @@ var projectRingQ8Q4_0C56 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C56ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C56SharedBytesFixed, Per: projectRingQ8Q4_0C56SharedBytesPer, Least: projectRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C56SharedBytesFixed, Per: projectRingQ8Q4_0C56SharedBytesPer, Least: projectRingQ8Q4_0C56SharedBytesLeast, Source: "memory", Chain: "3 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -241,7 +241,7 @@ var projectRingQ8Q4_0C56 = kernel.Variant{
 	Source:    "project_ring_q8_q4_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_0_c56",
-	Threads:   480,
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -272,7 +272,7 @@ func refuseProjectRingQ8Q4_0C56(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c32: row_lo + 4*group + slot + 8*round.
+// row index of project-ring-q8/c32: row_lo + 4*group + slot + 12*round.
 // token index of project-ring-q8/c32: 0.
 // unit index of project-ring-q8/c32: 8*column + seat.
 const (
@@ -284,8 +284,8 @@ const (
 	projectRingQ8Q4_0C32ColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C32MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	projectRingQ8Q4_0C32MaxRows = 2147483640
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q4_0C32MaxRows = 2147483636
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C32MinTokens = 1
 	// coverage: 1 elements.
@@ -294,9 +294,9 @@ const (
 	projectRingQ8Q4_0C32MinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
 	projectRingQ8Q4_0C32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4_0C32SharedBytesFixed = 2576
-	projectRingQ8Q4_0C32SharedBytesPer   = 756
+	// memory: cols: 3 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C32SharedBytesFixed = 2456
+	projectRingQ8Q4_0C32SharedBytesPer   = 684
 	projectRingQ8Q4_0C32SharedBytesLeast = 118784
 )
 
@@ -309,12 +309,12 @@ var projectRingQ8Q4_0C32 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C32ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C32SharedBytesFixed, Per: projectRingQ8Q4_0C32SharedBytesPer, Least: projectRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C32SharedBytesFixed, Per: projectRingQ8Q4_0C32SharedBytesPer, Least: projectRingQ8Q4_0C32SharedBytesLeast, Source: "memory", Chain: "3 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -330,7 +330,7 @@ var projectRingQ8Q4_0C32 = kernel.Variant{
 	Source:    "project_ring_q8_q4_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_0_c32",
-	Threads:   544,
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -361,7 +361,7 @@ func refuseProjectRingQ8Q4_0C32(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c20: row_lo + 4*group + slot + 12*round.
+// row index of project-ring-q8/c20: row_lo + 4*group + slot + 20*round.
 // token index of project-ring-q8/c20: 0.
 // unit index of project-ring-q8/c20: 8*column + seat.
 const (
@@ -373,8 +373,8 @@ const (
 	projectRingQ8Q4_0C20ColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
-	projectRingQ8Q4_0C20MaxRows = 2147483636
+	// index: 2147483647, the largest 32-bit index, less the period of 20 rows that a loop looks ahead.
+	projectRingQ8Q4_0C20MaxRows = 2147483628
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C20MinTokens = 1
 	// coverage: 1 elements.
@@ -383,9 +383,9 @@ const (
 	projectRingQ8Q4_0C20MinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	projectRingQ8Q4_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4_0C20SharedBytesFixed = 3008
-	projectRingQ8Q4_0C20SharedBytesPer   = 1332
+	// memory: cols: 3 stages of 20 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C20SharedBytesFixed = 2664
+	projectRingQ8Q4_0C20SharedBytesPer   = 1116
 	projectRingQ8Q4_0C20SharedBytesLeast = 118784
 )
 
@@ -398,12 +398,12 @@ var projectRingQ8Q4_0C20 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C20ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 20 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C20SharedBytesFixed, Per: projectRingQ8Q4_0C20SharedBytesPer, Least: projectRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C20SharedBytesFixed, Per: projectRingQ8Q4_0C20SharedBytesPer, Least: projectRingQ8Q4_0C20SharedBytesLeast, Source: "memory", Chain: "3 stages of 20 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -419,7 +419,7 @@ var projectRingQ8Q4_0C20 = kernel.Variant{
 	Source:    "project_ring_q8_q4_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_0_c20",
-	Threads:   512,
+	Threads:   832,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -450,7 +450,7 @@ func refuseProjectRingQ8Q4_0C20(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c16: row_lo + 4*group + slot + 16*round.
+// row index of project-ring-q8/c16: row_lo + 4*group + slot + 24*round.
 // token index of project-ring-q8/c16: 0.
 // unit index of project-ring-q8/c16: 8*column + seat.
 const (
@@ -462,8 +462,8 @@ const (
 	projectRingQ8Q4_0C16ColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C16MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q4_0C16MaxRows = 2147483632
+	// index: 2147483647, the largest 32-bit index, less the period of 24 rows that a loop looks ahead.
+	projectRingQ8Q4_0C16MaxRows = 2147483624
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C16MinTokens = 1
 	// coverage: 1 elements.
@@ -472,8 +472,8 @@ const (
 	projectRingQ8Q4_0C16MinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
 	projectRingQ8Q4_0C16MaxCols = 16 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4_0C16SharedBytesFixed = 3904
+	// memory: cols: 4 stages of 24 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C16SharedBytesFixed = 4000
 	projectRingQ8Q4_0C16SharedBytesPer   = 1764
 	projectRingQ8Q4_0C16SharedBytesLeast = 118784
 )
@@ -487,12 +487,12 @@ var projectRingQ8Q4_0C16 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C16ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 24 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C16SharedBytesFixed, Per: projectRingQ8Q4_0C16SharedBytesPer, Least: projectRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C16SharedBytesFixed, Per: projectRingQ8Q4_0C16SharedBytesPer, Least: projectRingQ8Q4_0C16SharedBytesLeast, Source: "memory", Chain: "4 stages of 24 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -508,7 +508,7 @@ var projectRingQ8Q4_0C16 = kernel.Variant{
 	Source:    "project_ring_q8_q4_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_0_c16",
-	Threads:   544,
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -539,7 +539,7 @@ func refuseProjectRingQ8Q4_0C16(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c14: row_lo + 4*group + slot + 16*round.
+// row index of project-ring-q8/c14: row_lo + 8*group + slot + 32*round.
 // token index of project-ring-q8/c14: 0.
 // unit index of project-ring-q8/c14: 8*column + seat.
 const (
@@ -551,8 +551,8 @@ const (
 	projectRingQ8Q4_0C14ColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C14MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q4_0C14MaxRows = 2147483632
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	projectRingQ8Q4_0C14MaxRows = 2147483616
 	// work: an empty axis is no launch.
 	projectRingQ8Q4_0C14MinTokens = 1
 	// coverage: 1 elements.
@@ -561,8 +561,8 @@ const (
 	projectRingQ8Q4_0C14MinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
 	projectRingQ8Q4_0C14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4_0C14SharedBytesFixed = 4800
+	// memory: cols: 3 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C14SharedBytesFixed = 5152
 	projectRingQ8Q4_0C14SharedBytesPer   = 1764
 	projectRingQ8Q4_0C14SharedBytesLeast = 118784
 )
@@ -576,12 +576,12 @@ var projectRingQ8Q4_0C14 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C14ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C14SharedBytesFixed, Per: projectRingQ8Q4_0C14SharedBytesPer, Least: projectRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C14SharedBytesFixed, Per: projectRingQ8Q4_0C14SharedBytesPer, Least: projectRingQ8Q4_0C14SharedBytesLeast, Source: "memory", Chain: "3 stages of 32 rows of 18 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",

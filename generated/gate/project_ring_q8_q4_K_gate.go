@@ -183,7 +183,7 @@ func refuseProjectRingQ8Q4KC76(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c56: row_lo + slot + 4*round.
+// row index of project-ring-q8/c56: row_lo + 4*group + slot + 8*round.
 // token index of project-ring-q8/c56: 0.
 // unit index of project-ring-q8/c56: 8*column + seat.
 const (
@@ -195,8 +195,8 @@ const (
 	projectRingQ8Q4KC56ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC56MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	projectRingQ8Q4KC56MaxRows = 2147483644
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q4KC56MaxRows = 2147483640
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC56MinTokens = 1
 	// coverage: 1 elements.
@@ -205,8 +205,8 @@ const (
 	projectRingQ8Q4KC56MinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC56MaxCols = 56 * 8 * 32
-	// memory: cols: 6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC56SharedBytesFixed = 2000
+	// memory: cols: 3 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC56SharedBytesFixed = 2144
 	projectRingQ8Q4KC56SharedBytesPer   = 3744
 	projectRingQ8Q4KC56SharedBytesLeast = 118784
 )
@@ -220,12 +220,12 @@ var projectRingQ8Q4KC56 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC56ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC56MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC56SharedBytesFixed, Per: projectRingQ8Q4KC56SharedBytesPer, Least: projectRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "6 stages of 4 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC56SharedBytesFixed, Per: projectRingQ8Q4KC56SharedBytesPer, Least: projectRingQ8Q4KC56SharedBytesLeast, Source: "memory", Chain: "3 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -241,7 +241,7 @@ var projectRingQ8Q4KC56 = kernel.Variant{
 	Source:    "project_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c56",
-	Threads:   480,
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -272,7 +272,7 @@ func refuseProjectRingQ8Q4KC56(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c32: row_lo + 4*group + slot + 8*round.
+// row index of project-ring-q8/c32: row_lo + 4*group + slot + 12*round.
 // token index of project-ring-q8/c32: 0.
 // unit index of project-ring-q8/c32: 8*column + seat.
 const (
@@ -284,8 +284,8 @@ const (
 	projectRingQ8Q4KC32ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC32MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	projectRingQ8Q4KC32MaxRows = 2147483640
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q4KC32MaxRows = 2147483636
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC32MinTokens = 1
 	// coverage: 1 elements.
@@ -294,9 +294,9 @@ const (
 	projectRingQ8Q4KC32MinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC32SharedBytesFixed = 2016
-	projectRingQ8Q4KC32SharedBytesPer   = 6048
+	// memory: cols: 3 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC32SharedBytesFixed = 1952
+	projectRingQ8Q4KC32SharedBytesPer   = 5472
 	projectRingQ8Q4KC32SharedBytesLeast = 118784
 )
 
@@ -309,12 +309,12 @@ var projectRingQ8Q4KC32 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC32ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC32MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC32SharedBytesFixed, Per: projectRingQ8Q4KC32SharedBytesPer, Least: projectRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "5 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC32SharedBytesFixed, Per: projectRingQ8Q4KC32SharedBytesPer, Least: projectRingQ8Q4KC32SharedBytesLeast, Source: "memory", Chain: "3 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -330,7 +330,7 @@ var projectRingQ8Q4KC32 = kernel.Variant{
 	Source:    "project_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c32",
-	Threads:   544,
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -361,7 +361,7 @@ func refuseProjectRingQ8Q4KC32(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c20: row_lo + 4*group + slot + 12*round.
+// row index of project-ring-q8/c20: row_lo + 4*group + slot + 20*round.
 // token index of project-ring-q8/c20: 0.
 // unit index of project-ring-q8/c20: 8*column + seat.
 const (
@@ -373,8 +373,8 @@ const (
 	projectRingQ8Q4KC20ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
-	projectRingQ8Q4KC20MaxRows = 2147483636
+	// index: 2147483647, the largest 32-bit index, less the period of 20 rows that a loop looks ahead.
+	projectRingQ8Q4KC20MaxRows = 2147483628
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC20MinTokens = 1
 	// coverage: 1 elements.
@@ -383,9 +383,9 @@ const (
 	projectRingQ8Q4KC20MinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC20SharedBytesFixed = 2000
-	projectRingQ8Q4KC20SharedBytesPer   = 10656
+	// memory: cols: 3 stages of 20 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC20SharedBytesFixed = 1824
+	projectRingQ8Q4KC20SharedBytesPer   = 8928
 	projectRingQ8Q4KC20SharedBytesLeast = 118784
 )
 
@@ -398,12 +398,12 @@ var projectRingQ8Q4KC20 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC20ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 20 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC20MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20SharedBytesFixed, Per: projectRingQ8Q4KC20SharedBytesPer, Least: projectRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "6 stages of 12 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20SharedBytesFixed, Per: projectRingQ8Q4KC20SharedBytesPer, Least: projectRingQ8Q4KC20SharedBytesLeast, Source: "memory", Chain: "3 stages of 20 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -419,7 +419,7 @@ var projectRingQ8Q4KC20 = kernel.Variant{
 	Source:    "project_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c20",
-	Threads:   512,
+	Threads:   832,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -450,7 +450,7 @@ func refuseProjectRingQ8Q4KC20(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c16: row_lo + 4*group + slot + 16*round.
+// row index of project-ring-q8/c16: row_lo + 4*group + slot + 24*round.
 // token index of project-ring-q8/c16: 0.
 // unit index of project-ring-q8/c16: 8*column + seat.
 const (
@@ -462,8 +462,8 @@ const (
 	projectRingQ8Q4KC16ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC16MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q4KC16MaxRows = 2147483632
+	// index: 2147483647, the largest 32-bit index, less the period of 24 rows that a loop looks ahead.
+	projectRingQ8Q4KC16MaxRows = 2147483624
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC16MinTokens = 1
 	// coverage: 1 elements.
@@ -472,8 +472,8 @@ const (
 	projectRingQ8Q4KC16MinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC16SharedBytesFixed = 2560
+	// memory: cols: 4 stages of 24 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC16SharedBytesFixed = 2656
 	projectRingQ8Q4KC16SharedBytesPer   = 14112
 	projectRingQ8Q4KC16SharedBytesLeast = 118784
 )
@@ -487,12 +487,12 @@ var projectRingQ8Q4KC16 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC16ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 24 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC16MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC16SharedBytesFixed, Per: projectRingQ8Q4KC16SharedBytesPer, Least: projectRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC16SharedBytesFixed, Per: projectRingQ8Q4KC16SharedBytesPer, Least: projectRingQ8Q4KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 24 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -508,7 +508,7 @@ var projectRingQ8Q4KC16 = kernel.Variant{
 	Source:    "project_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c16",
-	Threads:   544,
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -539,7 +539,7 @@ func refuseProjectRingQ8Q4KC16(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c14: row_lo + 4*group + slot + 16*round.
+// row index of project-ring-q8/c14: row_lo + 8*group + slot + 32*round.
 // token index of project-ring-q8/c14: 0.
 // unit index of project-ring-q8/c14: 8*column + seat.
 const (
@@ -551,8 +551,8 @@ const (
 	projectRingQ8Q4KC14ColsMultiple = 256
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC14MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q4KC14MaxRows = 2147483632
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	projectRingQ8Q4KC14MaxRows = 2147483616
 	// work: an empty axis is no launch.
 	projectRingQ8Q4KC14MinTokens = 1
 	// coverage: 1 elements.
@@ -561,8 +561,8 @@ const (
 	projectRingQ8Q4KC14MinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	projectRingQ8Q4KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q4KC14SharedBytesFixed = 3456
+	// memory: cols: 3 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC14SharedBytesFixed = 3808
 	projectRingQ8Q4KC14SharedBytesPer   = 14112
 	projectRingQ8Q4KC14SharedBytesLeast = 118784
 )
@@ -576,12 +576,12 @@ var projectRingQ8Q4KC14 = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC14ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC14MinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC14SharedBytesFixed, Per: projectRingQ8Q4KC14SharedBytesPer, Least: projectRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "6 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC14SharedBytesFixed, Per: projectRingQ8Q4KC14SharedBytesPer, Least: projectRingQ8Q4KC14SharedBytesLeast, Source: "memory", Chain: "3 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",

@@ -94,49 +94,49 @@ func refuseProjectRingQ8Q6KC112(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c76_r2: row_lo + slot + 2*round.
-// token index of project-ring-q8/c76_r2: 0.
-// unit index of project-ring-q8/c76_r2: 8*column + seat.
+// row index of project-ring-q8/c76: row_lo + slot + 4*round.
+// token index of project-ring-q8/c76: 0.
+// unit index of project-ring-q8/c76: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC76R2MinArch = 90
+	projectRingQ8Q6KC76MinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC76R2BlockBytes = 210
+	projectRingQ8Q6KC76BlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC76R2ColsMultiple = 256
+	projectRingQ8Q6KC76ColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC76R2MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
-	projectRingQ8Q6KC76R2MaxRows = 2147483646
+	projectRingQ8Q6KC76MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
+	projectRingQ8Q6KC76MaxRows = 2147483644
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC76R2MinTokens = 1
+	projectRingQ8Q6KC76MinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC76R2MaxTokens = 1 * 1
+	projectRingQ8Q6KC76MaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC76R2MinCols = 256
+	projectRingQ8Q6KC76MinCols = 256
 	// coverage: 76 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC76R2MaxCols = 76 * 8 * 32
-	// memory: cols: 6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC76R2SharedBytesFixed = 1560
-	projectRingQ8Q6KC76R2SharedBytesPer   = 2808
-	projectRingQ8Q6KC76R2SharedBytesLeast = 118784
+	projectRingQ8Q6KC76MaxCols = 76 * 8 * 32
+	// memory: cols: 3 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC76SharedBytesFixed = 1608
+	projectRingQ8Q6KC76SharedBytesPer   = 2808
+	projectRingQ8Q6KC76SharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC76R2 = kernel.Variant{
+var projectRingQ8Q6KC76 = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC76R2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC76R2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC76R2ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC76R2MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC76R2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC76R2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC76R2MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC76R2SharedBytesFixed, Per: projectRingQ8Q6KC76R2SharedBytesPer, Least: projectRingQ8Q6KC76R2SharedBytesLeast, Source: "memory", Chain: "6 stages of 2 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC76MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC76BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC76ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC76MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC76MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC76MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC76MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC76MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC76MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC76SharedBytesFixed, Per: projectRingQ8Q6KC76SharedBytesPer, Least: projectRingQ8Q6KC76SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -144,88 +144,88 @@ var projectRingQ8Q6KC76R2 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c76_r2",
+	Name:     "c76",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC76R2SharedBytesLeast, projectRingQ8Q6KC76R2SharedBytesFixed+projectRingQ8Q6KC76R2SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC76SharedBytesLeast, projectRingQ8Q6KC76SharedBytesFixed+projectRingQ8Q6KC76SharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c76_r2",
+	Symbol:    "project_ring_q8_q6_K_c76",
 	Threads:   640,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC76R2(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC76(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC76R2MinArch:
+	case q.Arch < projectRingQ8Q6KC76MinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC76R2ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC76ColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC76R2MinRows:
+	case q.Rows < projectRingQ8Q6KC76MinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC76R2MaxRows:
+	case q.Rows > projectRingQ8Q6KC76MaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC76R2MinTokens:
+	case q.Tokens < projectRingQ8Q6KC76MinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC76R2MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC76MaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC76R2MinCols:
+	case q.Cols < projectRingQ8Q6KC76MinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC76R2MaxCols:
+	case q.Cols > projectRingQ8Q6KC76MaxCols:
 		return 8
-	case max(projectRingQ8Q6KC76R2SharedBytesLeast, projectRingQ8Q6KC76R2SharedBytesFixed+projectRingQ8Q6KC76R2SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC76SharedBytesLeast, projectRingQ8Q6KC76SharedBytesFixed+projectRingQ8Q6KC76SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c56: row_lo + slot + 4*round.
-// token index of project-ring-q8/c56: 0.
-// unit index of project-ring-q8/c56: 8*column + seat.
+// row index of project-ring-q8/c56_wide: row_lo + 2*group + slot + 4*round.
+// token index of project-ring-q8/c56_wide: 0.
+// unit index of project-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC56MinArch = 90
+	projectRingQ8Q6KC56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC56BlockBytes = 210
+	projectRingQ8Q6KC56WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC56ColsMultiple = 256
+	projectRingQ8Q6KC56WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC56MinRows = 1
+	projectRingQ8Q6KC56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	projectRingQ8Q6KC56MaxRows = 2147483644
+	projectRingQ8Q6KC56WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC56MinTokens = 1
+	projectRingQ8Q6KC56WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC56MaxTokens = 1 * 1
+	projectRingQ8Q6KC56WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC56MinCols = 256
+	projectRingQ8Q6KC56WideMinCols = 256
 	// coverage: 56 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC56MaxCols = 56 * 8 * 32
+	projectRingQ8Q6KC56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC56SharedBytesFixed = 1680
-	projectRingQ8Q6KC56SharedBytesPer   = 3648
-	projectRingQ8Q6KC56SharedBytesLeast = 118784
+	projectRingQ8Q6KC56WideSharedBytesFixed = 1680
+	projectRingQ8Q6KC56WideSharedBytesPer   = 3648
+	projectRingQ8Q6KC56WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC56 = kernel.Variant{
+var projectRingQ8Q6KC56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC56ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC56MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC56SharedBytesFixed, Per: projectRingQ8Q6KC56SharedBytesPer, Least: projectRingQ8Q6KC56SharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC56WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC56WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC56WideSharedBytesFixed, Per: projectRingQ8Q6KC56WideSharedBytesPer, Least: projectRingQ8Q6KC56WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 4 rows of 210 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -233,88 +233,88 @@ var projectRingQ8Q6KC56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC56SharedBytesLeast, projectRingQ8Q6KC56SharedBytesFixed+projectRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC56WideSharedBytesLeast, projectRingQ8Q6KC56WideSharedBytesFixed+projectRingQ8Q6KC56WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c56",
-	Threads:   480,
+	Symbol:    "project_ring_q8_q6_K_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC56(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC56MinArch:
+	case q.Arch < projectRingQ8Q6KC56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC56ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC56WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC56MinRows:
+	case q.Rows < projectRingQ8Q6KC56WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC56MaxRows:
+	case q.Rows > projectRingQ8Q6KC56WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC56MinTokens:
+	case q.Tokens < projectRingQ8Q6KC56WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC56MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC56WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC56MinCols:
+	case q.Cols < projectRingQ8Q6KC56WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC56MaxCols:
+	case q.Cols > projectRingQ8Q6KC56WideMaxCols:
 		return 8
-	case max(projectRingQ8Q6KC56SharedBytesLeast, projectRingQ8Q6KC56SharedBytesFixed+projectRingQ8Q6KC56SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC56WideSharedBytesLeast, projectRingQ8Q6KC56WideSharedBytesFixed+projectRingQ8Q6KC56WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c32: row_lo + 4*group + slot + 8*round.
-// token index of project-ring-q8/c32: 0.
-// unit index of project-ring-q8/c32: 8*column + seat.
+// row index of project-ring-q8/c32_wide: row_lo + 2*group + slot + 6*round.
+// token index of project-ring-q8/c32_wide: 0.
+// unit index of project-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC32MinArch = 90
+	projectRingQ8Q6KC32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC32BlockBytes = 210
+	projectRingQ8Q6KC32WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC32ColsMultiple = 256
+	projectRingQ8Q6KC32WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC32MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	projectRingQ8Q6KC32MaxRows = 2147483640
+	projectRingQ8Q6KC32WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
+	projectRingQ8Q6KC32WideMaxRows = 2147483642
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC32MinTokens = 1
+	projectRingQ8Q6KC32WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC32MaxTokens = 1 * 1
+	projectRingQ8Q6KC32WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC32MinCols = 256
+	projectRingQ8Q6KC32WideMinCols = 256
 	// coverage: 32 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC32MaxCols = 32 * 8 * 32
-	// memory: cols: 4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC32SharedBytesFixed = 2144
-	projectRingQ8Q6KC32SharedBytesPer   = 7008
-	projectRingQ8Q6KC32SharedBytesLeast = 118784
+	projectRingQ8Q6KC32WideMaxCols = 32 * 8 * 32
+	// memory: cols: 5 stages of 6 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC32WideSharedBytesFixed = 2004
+	projectRingQ8Q6KC32WideSharedBytesPer   = 6588
+	projectRingQ8Q6KC32WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC32 = kernel.Variant{
+var projectRingQ8Q6KC32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC32ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC32MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC32SharedBytesFixed, Per: projectRingQ8Q6KC32SharedBytesPer, Least: projectRingQ8Q6KC32SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC32WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC32WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC32WideSharedBytesFixed, Per: projectRingQ8Q6KC32WideSharedBytesPer, Least: projectRingQ8Q6KC32WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 6 rows of 210 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -322,88 +322,88 @@ var projectRingQ8Q6KC32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC32SharedBytesLeast, projectRingQ8Q6KC32SharedBytesFixed+projectRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC32WideSharedBytesLeast, projectRingQ8Q6KC32WideSharedBytesFixed+projectRingQ8Q6KC32WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c32",
-	Threads:   544,
+	Symbol:    "project_ring_q8_q6_K_c32_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC32(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC32MinArch:
+	case q.Arch < projectRingQ8Q6KC32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC32ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC32WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC32MinRows:
+	case q.Rows < projectRingQ8Q6KC32WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC32MaxRows:
+	case q.Rows > projectRingQ8Q6KC32WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC32MinTokens:
+	case q.Tokens < projectRingQ8Q6KC32WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC32MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC32WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC32MinCols:
+	case q.Cols < projectRingQ8Q6KC32WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC32MaxCols:
+	case q.Cols > projectRingQ8Q6KC32WideMaxCols:
 		return 8
-	case max(projectRingQ8Q6KC32SharedBytesLeast, projectRingQ8Q6KC32SharedBytesFixed+projectRingQ8Q6KC32SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC32WideSharedBytesLeast, projectRingQ8Q6KC32WideSharedBytesFixed+projectRingQ8Q6KC32WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c20: row_lo + 4*group + slot + 12*round.
-// token index of project-ring-q8/c20: 0.
-// unit index of project-ring-q8/c20: 8*column + seat.
+// row index of project-ring-q8/c20_wide: row_lo + 2*group + slot + 10*round.
+// token index of project-ring-q8/c20_wide: 0.
+// unit index of project-ring-q8/c20_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC20MinArch = 90
+	projectRingQ8Q6KC20WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC20BlockBytes = 210
+	projectRingQ8Q6KC20WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC20ColsMultiple = 256
+	projectRingQ8Q6KC20WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
-	projectRingQ8Q6KC20MaxRows = 2147483636
+	projectRingQ8Q6KC20WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
+	projectRingQ8Q6KC20WideMaxRows = 2147483638
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC20MinTokens = 1
+	projectRingQ8Q6KC20WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC20MaxTokens = 1 * 1
+	projectRingQ8Q6KC20WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC20MinCols = 256
+	projectRingQ8Q6KC20WideMinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC20MaxCols = 20 * 8 * 32
-	// memory: cols: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC20SharedBytesFixed = 2128
-	projectRingQ8Q6KC20SharedBytesPer   = 10368
-	projectRingQ8Q6KC20SharedBytesLeast = 118784
+	projectRingQ8Q6KC20WideMaxCols = 20 * 8 * 32
+	// memory: cols: 5 stages of 10 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC20WideSharedBytesFixed = 2188
+	projectRingQ8Q6KC20WideSharedBytesPer   = 10788
+	projectRingQ8Q6KC20WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC20 = kernel.Variant{
+var projectRingQ8Q6KC20Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC20MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC20ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC20MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC20MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC20SharedBytesFixed, Per: projectRingQ8Q6KC20SharedBytesPer, Least: projectRingQ8Q6KC20SharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC20WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC20WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC20WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC20WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC20WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC20WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC20WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC20WideMaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC20WideSharedBytesFixed, Per: projectRingQ8Q6KC20WideSharedBytesPer, Least: projectRingQ8Q6KC20WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 10 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -411,88 +411,88 @@ var projectRingQ8Q6KC20 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c20",
+	Name:     "c20_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC20SharedBytesLeast, projectRingQ8Q6KC20SharedBytesFixed+projectRingQ8Q6KC20SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC20WideSharedBytesLeast, projectRingQ8Q6KC20WideSharedBytesFixed+projectRingQ8Q6KC20WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c20",
-	Threads:   512,
+	Symbol:    "project_ring_q8_q6_K_c20_wide",
+	Threads:   832,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC20(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC20Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC20MinArch:
+	case q.Arch < projectRingQ8Q6KC20WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC20ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC20WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC20MinRows:
+	case q.Rows < projectRingQ8Q6KC20WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC20MaxRows:
+	case q.Rows > projectRingQ8Q6KC20WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC20MinTokens:
+	case q.Tokens < projectRingQ8Q6KC20WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC20MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC20WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC20MinCols:
+	case q.Cols < projectRingQ8Q6KC20WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC20MaxCols:
+	case q.Cols > projectRingQ8Q6KC20WideMaxCols:
 		return 8
-	case max(projectRingQ8Q6KC20SharedBytesLeast, projectRingQ8Q6KC20SharedBytesFixed+projectRingQ8Q6KC20SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC20WideSharedBytesLeast, projectRingQ8Q6KC20WideSharedBytesFixed+projectRingQ8Q6KC20WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c16: row_lo + 4*group + slot + 16*round.
-// token index of project-ring-q8/c16: 0.
-// unit index of project-ring-q8/c16: 8*column + seat.
+// row index of project-ring-q8/c16_wide: row_lo + 2*group + slot + 12*round.
+// token index of project-ring-q8/c16_wide: 0.
+// unit index of project-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC16MinArch = 90
+	projectRingQ8Q6KC16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC16BlockBytes = 210
+	projectRingQ8Q6KC16WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC16ColsMultiple = 256
+	projectRingQ8Q6KC16WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC16MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q6KC16MaxRows = 2147483632
+	projectRingQ8Q6KC16WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q6KC16WideMaxRows = 2147483636
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC16MinTokens = 1
+	projectRingQ8Q6KC16WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC16MaxTokens = 1 * 1
+	projectRingQ8Q6KC16WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC16MinCols = 256
+	projectRingQ8Q6KC16WideMinCols = 256
 	// coverage: 16 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC16MaxCols = 16 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC16SharedBytesFixed = 2752
-	projectRingQ8Q6KC16SharedBytesPer   = 13728
-	projectRingQ8Q6KC16SharedBytesLeast = 118784
+	projectRingQ8Q6KC16WideMaxCols = 16 * 8 * 32
+	// memory: cols: 5 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC16WideSharedBytesFixed = 2568
+	projectRingQ8Q6KC16WideSharedBytesPer   = 12888
+	projectRingQ8Q6KC16WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC16 = kernel.Variant{
+var projectRingQ8Q6KC16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC16ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC16MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC16SharedBytesFixed, Per: projectRingQ8Q6KC16SharedBytesPer, Least: projectRingQ8Q6KC16SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC16WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC16WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC16WideSharedBytesFixed, Per: projectRingQ8Q6KC16WideSharedBytesPer, Least: projectRingQ8Q6KC16WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -500,88 +500,88 @@ var projectRingQ8Q6KC16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC16SharedBytesLeast, projectRingQ8Q6KC16SharedBytesFixed+projectRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC16WideSharedBytesLeast, projectRingQ8Q6KC16WideSharedBytesFixed+projectRingQ8Q6KC16WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c16",
-	Threads:   544,
+	Symbol:    "project_ring_q8_q6_K_c16_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC16(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC16MinArch:
+	case q.Arch < projectRingQ8Q6KC16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC16ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC16WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC16MinRows:
+	case q.Rows < projectRingQ8Q6KC16WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC16MaxRows:
+	case q.Rows > projectRingQ8Q6KC16WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC16MinTokens:
+	case q.Tokens < projectRingQ8Q6KC16WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC16MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC16WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC16MinCols:
+	case q.Cols < projectRingQ8Q6KC16WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC16MaxCols:
+	case q.Cols > projectRingQ8Q6KC16WideMaxCols:
 		return 8
-	case max(projectRingQ8Q6KC16SharedBytesLeast, projectRingQ8Q6KC16SharedBytesFixed+projectRingQ8Q6KC16SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC16WideSharedBytesLeast, projectRingQ8Q6KC16WideSharedBytesFixed+projectRingQ8Q6KC16WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c14: row_lo + 4*group + slot + 16*round.
-// token index of project-ring-q8/c14: 0.
-// unit index of project-ring-q8/c14: 8*column + seat.
+// row index of project-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of project-ring-q8/c14_wide: 0.
+// unit index of project-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q6KC14MinArch = 90
+	projectRingQ8Q6KC14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q6KC14BlockBytes = 210
+	projectRingQ8Q6KC14WideBlockBytes = 210
 	// block: a row is whole q6_K blocks.
-	projectRingQ8Q6KC14ColsMultiple = 256
+	projectRingQ8Q6KC14WideColsMultiple = 256
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC14MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q6KC14MaxRows = 2147483632
+	projectRingQ8Q6KC14WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q6KC14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	projectRingQ8Q6KC14MinTokens = 1
+	projectRingQ8Q6KC14WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q6KC14MaxTokens = 1 * 1
+	projectRingQ8Q6KC14WideMaxTokens = 1 * 1
 	// work: at least one whole 256.
-	projectRingQ8Q6KC14MinCols = 256
+	projectRingQ8Q6KC14WideMinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
-	projectRingQ8Q6KC14MaxCols = 14 * 8 * 32
-	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q6KC14SharedBytesFixed = 3392
-	projectRingQ8Q6KC14SharedBytesPer   = 13728
-	projectRingQ8Q6KC14SharedBytesLeast = 118784
+	projectRingQ8Q6KC14WideMaxCols = 14 * 8 * 32
+	// memory: cols: 8 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q6KC14WideSharedBytesFixed = 3296
+	projectRingQ8Q6KC14WideSharedBytesPer   = 13728
+	projectRingQ8Q6KC14WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q6KC14 = kernel.Variant{
+var projectRingQ8Q6KC14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q6KC14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC14ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC14MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC14SharedBytesFixed, Per: projectRingQ8Q6KC14SharedBytesPer, Least: projectRingQ8Q6KC14SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q6KC14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q6KC14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q6KC14WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q6KC14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q6KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q6KC14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q6KC14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q6KC14WideMinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q6KC14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q6KC14WideSharedBytesFixed, Per: projectRingQ8Q6KC14WideSharedBytesPer, Least: projectRingQ8Q6KC14WideSharedBytesLeast, Source: "memory", Chain: "8 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -589,40 +589,40 @@ var projectRingQ8Q6KC14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q6KC14SharedBytesLeast, projectRingQ8Q6KC14SharedBytesFixed+projectRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)))
+		return uint32(max(projectRingQ8Q6KC14WideSharedBytesLeast, projectRingQ8Q6KC14WideSharedBytesFixed+projectRingQ8Q6KC14WideSharedBytesPer*((q.Cols+255)/256)))
 	},
 	Source:    "project_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q6_K_c14",
+	Symbol:    "project_ring_q8_q6_K_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q6KC14(q *kernel.Query) int {
+func refuseProjectRingQ8Q6KC14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q6KC14MinArch:
+	case q.Arch < projectRingQ8Q6KC14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q6KC14ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q6KC14WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q6KC14MinRows:
+	case q.Rows < projectRingQ8Q6KC14WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q6KC14MaxRows:
+	case q.Rows > projectRingQ8Q6KC14WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q6KC14MinTokens:
+	case q.Tokens < projectRingQ8Q6KC14WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q6KC14MaxTokens:
+	case q.Tokens > projectRingQ8Q6KC14WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q6KC14MinCols:
+	case q.Cols < projectRingQ8Q6KC14WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q6KC14MaxCols:
+	case q.Cols > projectRingQ8Q6KC14WideMaxCols:
 		return 8
-	case max(projectRingQ8Q6KC14SharedBytesLeast, projectRingQ8Q6KC14SharedBytesFixed+projectRingQ8Q6KC14SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+	case max(projectRingQ8Q6KC14WideSharedBytesLeast, projectRingQ8Q6KC14WideSharedBytesFixed+projectRingQ8Q6KC14WideSharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -819,23 +819,23 @@ var ProjectRingQ8Q6K = kernel.Entry{
 		Refuse:  refuseProjectRingQ8Q6KC8,
 		Variant: &projectRingQ8Q6KC8,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC14,
-		Variant: &projectRingQ8Q6KC14,
+		Refuse:  refuseProjectRingQ8Q6KC14Wide,
+		Variant: &projectRingQ8Q6KC14Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC16,
-		Variant: &projectRingQ8Q6KC16,
+		Refuse:  refuseProjectRingQ8Q6KC16Wide,
+		Variant: &projectRingQ8Q6KC16Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC20,
-		Variant: &projectRingQ8Q6KC20,
+		Refuse:  refuseProjectRingQ8Q6KC20Wide,
+		Variant: &projectRingQ8Q6KC20Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC32,
-		Variant: &projectRingQ8Q6KC32,
+		Refuse:  refuseProjectRingQ8Q6KC32Wide,
+		Variant: &projectRingQ8Q6KC32Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC56,
-		Variant: &projectRingQ8Q6KC56,
+		Refuse:  refuseProjectRingQ8Q6KC56Wide,
+		Variant: &projectRingQ8Q6KC56Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q6KC76R2,
-		Variant: &projectRingQ8Q6KC76R2,
+		Refuse:  refuseProjectRingQ8Q6KC76,
+		Variant: &projectRingQ8Q6KC76,
 	}, {
 		Refuse:  refuseProjectRingQ8Q6KC112,
 		Variant: &projectRingQ8Q6KC112,

@@ -94,49 +94,49 @@ func refuseProjectRingQ8Q8_0C112(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c76_r2: row_lo + slot + 2*round.
-// token index of project-ring-q8/c76_r2: 0.
-// unit index of project-ring-q8/c76_r2: 8*column + seat.
+// row index of project-ring-q8/c76_wide: row_lo + slot + 2*round.
+// token index of project-ring-q8/c76_wide: 0.
+// unit index of project-ring-q8/c76_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C76R2MinArch = 90
+	projectRingQ8Q8_0C76WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C76R2BlockBytes = 34
+	projectRingQ8Q8_0C76WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C76R2ColsMultiple = 32
+	projectRingQ8Q8_0C76WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C76R2MinRows = 1
+	projectRingQ8Q8_0C76WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead.
-	projectRingQ8Q8_0C76R2MaxRows = 2147483646
+	projectRingQ8Q8_0C76WideMaxRows = 2147483646
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C76R2MinTokens = 1
+	projectRingQ8Q8_0C76WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C76R2MaxTokens = 1 * 1
+	projectRingQ8Q8_0C76WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C76R2MinCols = 32
+	projectRingQ8Q8_0C76WideMinCols = 32
 	// coverage: 76 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C76R2MaxCols = 76 * 8 * 32
+	projectRingQ8Q8_0C76WideMaxCols = 76 * 8 * 32
 	// memory: cols: 5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C76R2SharedBytesFixed = 1340
-	projectRingQ8Q8_0C76R2SharedBytesPer   = 376
-	projectRingQ8Q8_0C76R2SharedBytesLeast = 118784
+	projectRingQ8Q8_0C76WideSharedBytesFixed = 1340
+	projectRingQ8Q8_0C76WideSharedBytesPer   = 376
+	projectRingQ8Q8_0C76WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C76R2 = kernel.Variant{
+var projectRingQ8Q8_0C76Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C76R2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C76R2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C76R2ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C76R2MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C76R2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C76R2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C76R2MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C76R2MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C76R2MaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C76R2SharedBytesFixed, Per: projectRingQ8Q8_0C76R2SharedBytesPer, Least: projectRingQ8Q8_0C76R2SharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C76WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C76WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C76WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C76WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C76WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 2 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C76WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C76WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C76WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C76WideMaxCols, Source: "coverage", Chain: "76 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C76WideSharedBytesFixed, Per: projectRingQ8Q8_0C76WideSharedBytesPer, Least: projectRingQ8Q8_0C76WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 2 rows of 34 bytes a block, each row with up to 14 bytes of padding and 19 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -144,88 +144,88 @@ var projectRingQ8Q8_0C76R2 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c76_r2",
+	Name:     "c76_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C76R2SharedBytesLeast, projectRingQ8Q8_0C76R2SharedBytesFixed+projectRingQ8Q8_0C76R2SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C76WideSharedBytesLeast, projectRingQ8Q8_0C76WideSharedBytesFixed+projectRingQ8Q8_0C76WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c76_r2",
+	Symbol:    "project_ring_q8_q8_0_c76_wide",
 	Threads:   640,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C76R2(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C76Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C76R2MinArch:
+	case q.Arch < projectRingQ8Q8_0C76WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C76R2ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C76WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C76R2MinRows:
+	case q.Rows < projectRingQ8Q8_0C76WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C76R2MaxRows:
+	case q.Rows > projectRingQ8Q8_0C76WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C76R2MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C76WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C76R2MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C76WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C76R2MinCols:
+	case q.Cols < projectRingQ8Q8_0C76WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C76R2MaxCols:
+	case q.Cols > projectRingQ8Q8_0C76WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C76R2SharedBytesLeast, projectRingQ8Q8_0C76R2SharedBytesFixed+projectRingQ8Q8_0C76R2SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C76WideSharedBytesLeast, projectRingQ8Q8_0C76WideSharedBytesFixed+projectRingQ8Q8_0C76WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c56: row_lo + slot + 4*round.
-// token index of project-ring-q8/c56: 0.
-// unit index of project-ring-q8/c56: 8*column + seat.
+// row index of project-ring-q8/c56_wide: row_lo + 2*group + slot + 4*round.
+// token index of project-ring-q8/c56_wide: 0.
+// unit index of project-ring-q8/c56_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C56MinArch = 90
+	projectRingQ8Q8_0C56WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C56BlockBytes = 34
+	projectRingQ8Q8_0C56WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C56ColsMultiple = 32
+	projectRingQ8Q8_0C56WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C56MinRows = 1
+	projectRingQ8Q8_0C56WideMinRows = 1
 	// index: 2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead.
-	projectRingQ8Q8_0C56MaxRows = 2147483644
+	projectRingQ8Q8_0C56WideMaxRows = 2147483644
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C56MinTokens = 1
+	projectRingQ8Q8_0C56WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C56MaxTokens = 1 * 1
+	projectRingQ8Q8_0C56WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C56MinCols = 32
+	projectRingQ8Q8_0C56WideMinCols = 32
 	// coverage: 56 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C56MaxCols = 56 * 8 * 32
+	projectRingQ8Q8_0C56WideMaxCols = 56 * 8 * 32
 	// memory: cols: 3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C56SharedBytesFixed = 1352
-	projectRingQ8Q8_0C56SharedBytesPer   = 444
-	projectRingQ8Q8_0C56SharedBytesLeast = 118784
+	projectRingQ8Q8_0C56WideSharedBytesFixed = 1352
+	projectRingQ8Q8_0C56WideSharedBytesPer   = 444
+	projectRingQ8Q8_0C56WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C56 = kernel.Variant{
+var projectRingQ8Q8_0C56Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C56MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C56BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C56ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C56MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C56MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C56MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C56MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C56MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C56MaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C56SharedBytesFixed, Per: projectRingQ8Q8_0C56SharedBytesPer, Least: projectRingQ8Q8_0C56SharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C56WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C56WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C56WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C56WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C56WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 4 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C56WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C56WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C56WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C56WideMaxCols, Source: "coverage", Chain: "56 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C56WideSharedBytesFixed, Per: projectRingQ8Q8_0C56WideSharedBytesPer, Least: projectRingQ8Q8_0C56WideSharedBytesLeast, Source: "memory", Chain: "3 stages of 4 rows of 34 bytes a block, each row with up to 14 bytes of padding and 15 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -233,88 +233,88 @@ var projectRingQ8Q8_0C56 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c56",
+	Name:     "c56_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C56SharedBytesLeast, projectRingQ8Q8_0C56SharedBytesFixed+projectRingQ8Q8_0C56SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C56WideSharedBytesLeast, projectRingQ8Q8_0C56WideSharedBytesFixed+projectRingQ8Q8_0C56WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c56",
-	Threads:   480,
+	Symbol:    "project_ring_q8_q8_0_c56_wide",
+	Threads:   928,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C56(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C56Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C56MinArch:
+	case q.Arch < projectRingQ8Q8_0C56WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C56ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C56WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C56MinRows:
+	case q.Rows < projectRingQ8Q8_0C56WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C56MaxRows:
+	case q.Rows > projectRingQ8Q8_0C56WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C56MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C56WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C56MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C56WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C56MinCols:
+	case q.Cols < projectRingQ8Q8_0C56WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C56MaxCols:
+	case q.Cols > projectRingQ8Q8_0C56WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C56SharedBytesLeast, projectRingQ8Q8_0C56SharedBytesFixed+projectRingQ8Q8_0C56SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C56WideSharedBytesLeast, projectRingQ8Q8_0C56WideSharedBytesFixed+projectRingQ8Q8_0C56WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c32: row_lo + 4*group + slot + 8*round.
-// token index of project-ring-q8/c32: 0.
-// unit index of project-ring-q8/c32: 8*column + seat.
+// row index of project-ring-q8/c32_wide: row_lo + 2*group + slot + 6*round.
+// token index of project-ring-q8/c32_wide: 0.
+// unit index of project-ring-q8/c32_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C32MinArch = 90
+	projectRingQ8Q8_0C32WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C32BlockBytes = 34
+	projectRingQ8Q8_0C32WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C32ColsMultiple = 32
+	projectRingQ8Q8_0C32WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C32MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	projectRingQ8Q8_0C32MaxRows = 2147483640
+	projectRingQ8Q8_0C32WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
+	projectRingQ8Q8_0C32WideMaxRows = 2147483642
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C32MinTokens = 1
+	projectRingQ8Q8_0C32WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C32MaxTokens = 1 * 1
+	projectRingQ8Q8_0C32WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C32MinCols = 32
+	projectRingQ8Q8_0C32WideMinCols = 32
 	// coverage: 32 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C32MaxCols = 32 * 8 * 32
-	// memory: cols: 3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C32SharedBytesFixed = 1712
-	projectRingQ8Q8_0C32SharedBytesPer   = 852
-	projectRingQ8Q8_0C32SharedBytesLeast = 118784
+	projectRingQ8Q8_0C32WideMaxCols = 32 * 8 * 32
+	// memory: cols: 4 stages of 6 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C32WideSharedBytesFixed = 1680
+	projectRingQ8Q8_0C32WideSharedBytesPer   = 852
+	projectRingQ8Q8_0C32WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C32 = kernel.Variant{
+var projectRingQ8Q8_0C32Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C32MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C32BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C32ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C32MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C32MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C32MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C32MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C32MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C32MaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C32SharedBytesFixed, Per: projectRingQ8Q8_0C32SharedBytesPer, Least: projectRingQ8Q8_0C32SharedBytesLeast, Source: "memory", Chain: "3 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C32WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C32WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C32WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C32WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C32WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C32WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C32WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C32WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C32WideMaxCols, Source: "coverage", Chain: "32 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C32WideSharedBytesFixed, Per: projectRingQ8Q8_0C32WideSharedBytesPer, Least: projectRingQ8Q8_0C32WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 6 rows of 34 bytes a block, each row with up to 14 bytes of padding and 9 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -322,88 +322,88 @@ var projectRingQ8Q8_0C32 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c32",
+	Name:     "c32_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C32SharedBytesLeast, projectRingQ8Q8_0C32SharedBytesFixed+projectRingQ8Q8_0C32SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C32WideSharedBytesLeast, projectRingQ8Q8_0C32WideSharedBytesFixed+projectRingQ8Q8_0C32WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c32",
-	Threads:   544,
+	Symbol:    "project_ring_q8_q8_0_c32_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C32(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C32Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C32MinArch:
+	case q.Arch < projectRingQ8Q8_0C32WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C32ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C32WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C32MinRows:
+	case q.Rows < projectRingQ8Q8_0C32WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C32MaxRows:
+	case q.Rows > projectRingQ8Q8_0C32WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C32MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C32WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C32MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C32WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C32MinCols:
+	case q.Cols < projectRingQ8Q8_0C32WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C32MaxCols:
+	case q.Cols > projectRingQ8Q8_0C32WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C32SharedBytesLeast, projectRingQ8Q8_0C32SharedBytesFixed+projectRingQ8Q8_0C32SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C32WideSharedBytesLeast, projectRingQ8Q8_0C32WideSharedBytesFixed+projectRingQ8Q8_0C32WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c20: row_lo + 4*group + slot + 12*round.
-// token index of project-ring-q8/c20: 0.
-// unit index of project-ring-q8/c20: 8*column + seat.
+// row index of project-ring-q8/c20_wide: row_lo + 2*group + slot + 10*round.
+// token index of project-ring-q8/c20_wide: 0.
+// unit index of project-ring-q8/c20_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C20MinArch = 90
+	projectRingQ8Q8_0C20WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C20BlockBytes = 34
+	projectRingQ8Q8_0C20WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C20ColsMultiple = 32
+	projectRingQ8Q8_0C20WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C20MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
-	projectRingQ8Q8_0C20MaxRows = 2147483636
+	projectRingQ8Q8_0C20WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
+	projectRingQ8Q8_0C20WideMaxRows = 2147483638
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C20MinTokens = 1
+	projectRingQ8Q8_0C20WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C20MaxTokens = 1 * 1
+	projectRingQ8Q8_0C20WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C20MinCols = 32
+	projectRingQ8Q8_0C20WideMinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C20MaxCols = 20 * 8 * 32
-	// memory: cols: 3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C20SharedBytesFixed = 1688
-	projectRingQ8Q8_0C20SharedBytesPer   = 1260
-	projectRingQ8Q8_0C20SharedBytesLeast = 118784
+	projectRingQ8Q8_0C20WideMaxCols = 20 * 8 * 32
+	// memory: cols: 4 stages of 10 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C20WideSharedBytesFixed = 1824
+	projectRingQ8Q8_0C20WideSharedBytesPer   = 1396
+	projectRingQ8Q8_0C20WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C20 = kernel.Variant{
+var projectRingQ8Q8_0C20Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C20MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C20BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C20ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C20MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C20MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C20MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C20MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C20MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C20MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C20SharedBytesFixed, Per: projectRingQ8Q8_0C20SharedBytesPer, Least: projectRingQ8Q8_0C20SharedBytesLeast, Source: "memory", Chain: "3 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C20WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C20WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C20WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C20WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C20WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C20WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C20WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C20WideMaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C20WideSharedBytesFixed, Per: projectRingQ8Q8_0C20WideSharedBytesPer, Least: projectRingQ8Q8_0C20WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 10 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -411,88 +411,88 @@ var projectRingQ8Q8_0C20 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c20",
+	Name:     "c20_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C20SharedBytesLeast, projectRingQ8Q8_0C20SharedBytesFixed+projectRingQ8Q8_0C20SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C20WideSharedBytesLeast, projectRingQ8Q8_0C20WideSharedBytesFixed+projectRingQ8Q8_0C20WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c20",
-	Threads:   512,
+	Symbol:    "project_ring_q8_q8_0_c20_wide",
+	Threads:   832,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C20(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C20Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C20MinArch:
+	case q.Arch < projectRingQ8Q8_0C20WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C20ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C20WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C20MinRows:
+	case q.Rows < projectRingQ8Q8_0C20WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C20MaxRows:
+	case q.Rows > projectRingQ8Q8_0C20WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C20MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C20WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C20MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C20WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C20MinCols:
+	case q.Cols < projectRingQ8Q8_0C20WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C20MaxCols:
+	case q.Cols > projectRingQ8Q8_0C20WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C20SharedBytesLeast, projectRingQ8Q8_0C20SharedBytesFixed+projectRingQ8Q8_0C20SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C20WideSharedBytesLeast, projectRingQ8Q8_0C20WideSharedBytesFixed+projectRingQ8Q8_0C20WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c16: row_lo + 4*group + slot + 16*round.
-// token index of project-ring-q8/c16: 0.
-// unit index of project-ring-q8/c16: 8*column + seat.
+// row index of project-ring-q8/c16_wide: row_lo + 2*group + slot + 12*round.
+// token index of project-ring-q8/c16_wide: 0.
+// unit index of project-ring-q8/c16_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C16MinArch = 90
+	projectRingQ8Q8_0C16WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C16BlockBytes = 34
+	projectRingQ8Q8_0C16WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C16ColsMultiple = 32
+	projectRingQ8Q8_0C16WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C16MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q8_0C16MaxRows = 2147483632
+	projectRingQ8Q8_0C16WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q8_0C16WideMaxRows = 2147483636
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C16MinTokens = 1
+	projectRingQ8Q8_0C16WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C16MaxTokens = 1 * 1
+	projectRingQ8Q8_0C16WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C16MinCols = 32
+	projectRingQ8Q8_0C16WideMinCols = 32
 	// coverage: 16 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C16MaxCols = 16 * 8 * 32
-	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C16SharedBytesFixed = 2176
-	projectRingQ8Q8_0C16SharedBytesPer   = 1668
-	projectRingQ8Q8_0C16SharedBytesLeast = 118784
+	projectRingQ8Q8_0C16WideMaxCols = 16 * 8 * 32
+	// memory: cols: 4 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C16WideSharedBytesFixed = 2128
+	projectRingQ8Q8_0C16WideSharedBytesPer   = 1668
+	projectRingQ8Q8_0C16WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C16 = kernel.Variant{
+var projectRingQ8Q8_0C16Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C16MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C16BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C16ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C16MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C16MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C16MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C16MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C16MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C16MaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C16SharedBytesFixed, Per: projectRingQ8Q8_0C16SharedBytesPer, Least: projectRingQ8Q8_0C16SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C16WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C16WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C16WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C16WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C16WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C16WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C16WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C16WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C16WideMaxCols, Source: "coverage", Chain: "16 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C16WideSharedBytesFixed, Per: projectRingQ8Q8_0C16WideSharedBytesPer, Least: projectRingQ8Q8_0C16WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -500,88 +500,88 @@ var projectRingQ8Q8_0C16 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c16",
+	Name:     "c16_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C16SharedBytesLeast, projectRingQ8Q8_0C16SharedBytesFixed+projectRingQ8Q8_0C16SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C16WideSharedBytesLeast, projectRingQ8Q8_0C16WideSharedBytesFixed+projectRingQ8Q8_0C16WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c16",
-	Threads:   544,
+	Symbol:    "project_ring_q8_q8_0_c16_wide",
+	Threads:   800,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C16(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C16Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C16MinArch:
+	case q.Arch < projectRingQ8Q8_0C16WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C16ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C16WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C16MinRows:
+	case q.Rows < projectRingQ8Q8_0C16WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C16MaxRows:
+	case q.Rows > projectRingQ8Q8_0C16WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C16MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C16WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C16MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C16WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C16MinCols:
+	case q.Cols < projectRingQ8Q8_0C16WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C16MaxCols:
+	case q.Cols > projectRingQ8Q8_0C16WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C16SharedBytesLeast, projectRingQ8Q8_0C16SharedBytesFixed+projectRingQ8Q8_0C16SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C16WideSharedBytesLeast, projectRingQ8Q8_0C16WideSharedBytesFixed+projectRingQ8Q8_0C16WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
 
-// row index of project-ring-q8/c14: row_lo + 4*group + slot + 16*round.
-// token index of project-ring-q8/c14: 0.
-// unit index of project-ring-q8/c14: 8*column + seat.
+// row index of project-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// token index of project-ring-q8/c14_wide: 0.
+// unit index of project-ring-q8/c14_wide: 8*column + seat.
 const (
 	// code: the body uses instructions of this architecture.
-	projectRingQ8Q8_0C14MinArch = 90
+	projectRingQ8Q8_0C14WideMinArch = 90
 	// layout: the body reads the codes where that layout puts them.
-	projectRingQ8Q8_0C14BlockBytes = 34
+	projectRingQ8Q8_0C14WideBlockBytes = 34
 	// block: a row is whole q8_0 blocks.
-	projectRingQ8Q8_0C14ColsMultiple = 32
+	projectRingQ8Q8_0C14WideColsMultiple = 32
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C14MinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
-	projectRingQ8Q8_0C14MaxRows = 2147483632
+	projectRingQ8Q8_0C14WideMinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q8_0C14WideMaxRows = 2147483640
 	// work: an empty axis is no launch.
-	projectRingQ8Q8_0C14MinTokens = 1
+	projectRingQ8Q8_0C14WideMinTokens = 1
 	// coverage: 1 elements.
-	projectRingQ8Q8_0C14MaxTokens = 1 * 1
+	projectRingQ8Q8_0C14WideMaxTokens = 1 * 1
 	// work: at least one whole 32.
-	projectRingQ8Q8_0C14MinCols = 32
+	projectRingQ8Q8_0C14WideMinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
-	projectRingQ8Q8_0C14MaxCols = 14 * 8 * 32
-	// memory: cols: 3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q8_0C14SharedBytesFixed = 2688
-	projectRingQ8Q8_0C14SharedBytesPer   = 1668
-	projectRingQ8Q8_0C14SharedBytesLeast = 118784
+	projectRingQ8Q8_0C14WideMaxCols = 14 * 8 * 32
+	// memory: cols: 7 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C14WideSharedBytesFixed = 2928
+	projectRingQ8Q8_0C14WideSharedBytesPer   = 1940
+	projectRingQ8Q8_0C14WideSharedBytesLeast = 118784
 )
 
-var projectRingQ8Q8_0C14 = kernel.Variant{
+var projectRingQ8Q8_0C14Wide = kernel.Variant{
 	Arch:   90,
 	Args:   projectRingQ8Args,
 	Awaits: true,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C14MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C14BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C14ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C14MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C14MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
-		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C14MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C14MaxTokens, Source: "coverage", Chain: "1 elements"},
-		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C14MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C14MaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C14SharedBytesFixed, Per: projectRingQ8Q8_0C14SharedBytesPer, Least: projectRingQ8Q8_0C14SharedBytesLeast, Source: "memory", Chain: "3 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C14WideMinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C14WideColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C14WideMinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C14WideSharedBytesFixed, Per: projectRingQ8Q8_0C14WideSharedBytesPer, Least: projectRingQ8Q8_0C14WideSharedBytesLeast, Source: "memory", Chain: "7 stages of 8 rows of 34 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -589,40 +589,40 @@ var projectRingQ8Q8_0C14 = kernel.Variant{
 	Grid: func(q *kernel.Query) [3]uint32 {
 		return [3]uint32{uint32(q.Shares), 1, 1}
 	},
-	Name:     "c14",
+	Name:     "c14_wide",
 	SameBits: nil,
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(max(projectRingQ8Q8_0C14SharedBytesLeast, projectRingQ8Q8_0C14SharedBytesFixed+projectRingQ8Q8_0C14SharedBytesPer*((q.Cols+31)/32)))
+		return uint32(max(projectRingQ8Q8_0C14WideSharedBytesLeast, projectRingQ8Q8_0C14WideSharedBytesFixed+projectRingQ8Q8_0C14WideSharedBytesPer*((q.Cols+31)/32)))
 	},
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
-	Symbol:    "project_ring_q8_q8_0_c14",
+	Symbol:    "project_ring_q8_q8_0_c14_wide",
 	Threads:   480,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseProjectRingQ8Q8_0C14(q *kernel.Query) int {
+func refuseProjectRingQ8Q8_0C14Wide(q *kernel.Query) int {
 	switch {
-	case q.Arch < projectRingQ8Q8_0C14MinArch:
+	case q.Arch < projectRingQ8Q8_0C14WideMinArch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%projectRingQ8Q8_0C14ColsMultiple != 0:
+	case q.Cols%projectRingQ8Q8_0C14WideColsMultiple != 0:
 		return 2
-	case q.Rows < projectRingQ8Q8_0C14MinRows:
+	case q.Rows < projectRingQ8Q8_0C14WideMinRows:
 		return 3
-	case q.Rows > projectRingQ8Q8_0C14MaxRows:
+	case q.Rows > projectRingQ8Q8_0C14WideMaxRows:
 		return 4
-	case q.Tokens < projectRingQ8Q8_0C14MinTokens:
+	case q.Tokens < projectRingQ8Q8_0C14WideMinTokens:
 		return 5
-	case q.Tokens > projectRingQ8Q8_0C14MaxTokens:
+	case q.Tokens > projectRingQ8Q8_0C14WideMaxTokens:
 		return 6
-	case q.Cols < projectRingQ8Q8_0C14MinCols:
+	case q.Cols < projectRingQ8Q8_0C14WideMinCols:
 		return 7
-	case q.Cols > projectRingQ8Q8_0C14MaxCols:
+	case q.Cols > projectRingQ8Q8_0C14WideMaxCols:
 		return 8
-	case max(projectRingQ8Q8_0C14SharedBytesLeast, projectRingQ8Q8_0C14SharedBytesFixed+projectRingQ8Q8_0C14SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+	case max(projectRingQ8Q8_0C14WideSharedBytesLeast, projectRingQ8Q8_0C14WideSharedBytesFixed+projectRingQ8Q8_0C14WideSharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
 		return 9
 	}
 	return -1
@@ -819,23 +819,23 @@ var ProjectRingQ8Q8_0 = kernel.Entry{
 		Refuse:  refuseProjectRingQ8Q8_0C8,
 		Variant: &projectRingQ8Q8_0C8,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C14,
-		Variant: &projectRingQ8Q8_0C14,
+		Refuse:  refuseProjectRingQ8Q8_0C14Wide,
+		Variant: &projectRingQ8Q8_0C14Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C16,
-		Variant: &projectRingQ8Q8_0C16,
+		Refuse:  refuseProjectRingQ8Q8_0C16Wide,
+		Variant: &projectRingQ8Q8_0C16Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C20,
-		Variant: &projectRingQ8Q8_0C20,
+		Refuse:  refuseProjectRingQ8Q8_0C20Wide,
+		Variant: &projectRingQ8Q8_0C20Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C32,
-		Variant: &projectRingQ8Q8_0C32,
+		Refuse:  refuseProjectRingQ8Q8_0C32Wide,
+		Variant: &projectRingQ8Q8_0C32Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C56,
-		Variant: &projectRingQ8Q8_0C56,
+		Refuse:  refuseProjectRingQ8Q8_0C56Wide,
+		Variant: &projectRingQ8Q8_0C56Wide,
 	}, {
-		Refuse:  refuseProjectRingQ8Q8_0C76R2,
-		Variant: &projectRingQ8Q8_0C76R2,
+		Refuse:  refuseProjectRingQ8Q8_0C76Wide,
+		Variant: &projectRingQ8Q8_0C76Wide,
 	}, {
 		Refuse:  refuseProjectRingQ8Q8_0C112,
 		Variant: &projectRingQ8Q8_0C112,
