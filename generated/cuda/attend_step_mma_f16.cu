@@ -48,9 +48,8 @@ MINFER_BOUNDS(attend_step_mma_f16_d128_g8, {attend_step_mma_f16_d128_g8_MinArch,
 // As many registers as leave room beside a kernel that streams weights: a block is then there before its predecessor ends.
 MINFER_KERNEL_RESIDENT(attend_step_mma_f16_d128_g8, 128, 3, (const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v, const float* __restrict__ q_norm, const float* __restrict__ k_norm, uint8_t* __restrict__ keys, uint8_t* __restrict__ values, const int* __restrict__ positions, const float* __restrict__ sines, const float* __restrict__ cosines, float* __restrict__ partial, unsigned* __restrict__ arrivals, float* __restrict__ out, int kv_heads, int group, int head_dim, int dims, int adjacent, float scale, float eps)) {
   constexpr int queries = 8, warps = 4, elems = 128, columns = 2;
-  // A share takes at least so many positions: to combine shares takes longer than a few rounds do. The last block keeps what it knows of each
-  // share, which bounds their number.
-  constexpr int least = 256, most = 32;
+  // A share takes at least a round of positions. The last block keeps what it knows of each share, which bounds their number.
+  constexpr int least = 64, most = 32;
   // What is done head by head is dealt to teams, half a warp for each query.
   constexpr int team = 128 / queries, turns_each = elems / 2 / team, pieces = elems / 4 / team;
   static_assert(elems == 128 && columns == 2 && queries == 8 && team == 16 && most % team == 0, "a value's row is two chunks for each of a lane's eight neighbours");

@@ -37,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec f0333df49bf06714937085d1312b29f4d56cc7e47112c3489f97b117dcb90bab
+// spec 5a8fcb07fd54a062e969f78d48aaa6ffd16840eb0716083703ecac76ad74bac2
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"

@@ -17,16 +17,16 @@
 //   row = row_lo + 2*group + slot + 6*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..255: 32 columns * 8 seats * 32 elements = 8192 cols
-// matvec_ring_q8_q6_K_c20_wide: Up to 20 columns, five groups of two rows at a time, so that more stages fit.
-//   row = row_lo + 2*group + slot + 10*round covers all rows, by each block's own run, then by rounds out of a queue
+// matvec_ring_q8_q6_K_c20_wide: Up to 20 columns, three groups of four rows at a time, so that more stages fit.
+//   row = row_lo + 4*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
 // matvec_ring_q8_q6_K_c16_wide: Up to 16 columns, six groups of two rows at a time, so that more stages fit.
 //   row = row_lo + 2*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
-// matvec_ring_q8_q6_K_c14_wide: Up to 14 columns, four groups of two rows at a time, so that more stages fit.
-//   row = row_lo + 2*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
+// matvec_ring_q8_q6_K_c14_wide: Up to 14 columns, four groups of four rows at a time, so that more stages fit.
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // matvec_ring_q8_q6_K_c8: Up to 8 columns, eight groups of four rows at a time.
@@ -37,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec f0333df49bf06714937085d1312b29f4d56cc7e47112c3489f97b117dcb90bab
+// spec 5a8fcb07fd54a062e969f78d48aaa6ffd16840eb0716083703ecac76ad74bac2
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q6_K.cuh"
@@ -807,8 +807,8 @@ static_assert(q6_K_lanes::block_bytes == matvec_ring_q8_q6_K_c20_wide_BlockBytes
 constexpr long long matvec_ring_q8_q6_K_c20_wide_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c20_wide_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
-constexpr long long matvec_ring_q8_q6_K_c20_wide_MaxRows = 2147483638;
+// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+constexpr long long matvec_ring_q8_q6_K_c20_wide_MaxRows = 2147483636;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c20_wide_MinTokens = 1;
 // coverage: 1 elements.
@@ -819,16 +819,16 @@ constexpr long long matvec_ring_q8_q6_K_c20_wide_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q6_K_c20_wide_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == matvec_ring_q8_q6_K_c20_wide_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 5 stages of 10 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q6_K_c20_wide_SharedBytes = 2188;
+// memory: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q6_K_c20_wide_SharedBytes = 2128;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c20_wide, {matvec_ring_q8_q6_K_c20_wide_MinArch, matvec_ring_q8_q6_K_c20_wide_BlockBytes, matvec_ring_q8_q6_K_c20_wide_ColsMultiple, matvec_ring_q8_q6_K_c20_wide_MinRows, matvec_ring_q8_q6_K_c20_wide_MaxRows, matvec_ring_q8_q6_K_c20_wide_MinTokens, matvec_ring_q8_q6_K_c20_wide_MaxTokens, matvec_ring_q8_q6_K_c20_wide_MinCols, matvec_ring_q8_q6_K_c20_wide_MaxCols, matvec_ring_q8_q6_K_c20_wide_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 832, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
+MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 512, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 5, tile = 10, sums = 5, merged = 4, slots = 2;
-  static_assert((stages + 1) * 10 * sums <= 300 && 300 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 12, sums = 5, merged = 4, slots = 4;
+  static_assert((stages + 1) * 12 * sums <= 300 && 300 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
@@ -848,7 +848,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 832, 1, (const uint8_t* __r
   uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
   uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 300);  // the blocks of x
-  const bool helper = threadIdx.x >= 800;
+  const bool helper = threadIdx.x >= 480;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
     const int n = end - first;
@@ -858,11 +858,11 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 832, 1, (const uint8_t* __r
     mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
   };
-  if (threadIdx.x == 800) {
+  if (threadIdx.x == 480) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
-      mbar_init(empty + s, 25);
+      mbar_init(empty + s, 15);
     }
     fence_async();
   }
@@ -938,8 +938,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 832, 1, (const uint8_t* __r
     // Once for the whole block: lanes that each load a unit of their own would ask the same few lines of L2 for every piece of it, on all
     // multiprocessors at once.
     dependency_wait();
-    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 800) store8(acts + i, fresh8(x + i));
-    named_barrier(1, 800);
+    for (int i = 8 * (int)threadIdx.x; i < units * (int)a8_file::block_bytes; i += 8 * 480) store8(acts + i, fresh8(x + i));
+    named_barrier(1, 480);
     unit_load<FromShared>(a[0], acts + u * (int)a8_file::block_bytes, 0);
     unit_prepare(x8, a);
   }
@@ -950,33 +950,33 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c20_wide, 832, 1, (const uint8_t* __r
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 10*round, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 10*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
@@ -1185,8 +1185,8 @@ static_assert(q6_K_lanes::block_bytes == matvec_ring_q8_q6_K_c14_wide_BlockBytes
 constexpr long long matvec_ring_q8_q6_K_c14_wide_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c14_wide_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-constexpr long long matvec_ring_q8_q6_K_c14_wide_MaxRows = 2147483640;
+// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+constexpr long long matvec_ring_q8_q6_K_c14_wide_MaxRows = 2147483632;
 // work: an empty axis is no launch.
 constexpr long long matvec_ring_q8_q6_K_c14_wide_MinTokens = 1;
 // coverage: 1 elements.
@@ -1197,16 +1197,16 @@ constexpr long long matvec_ring_q8_q6_K_c14_wide_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long matvec_ring_q8_q6_K_c14_wide_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == matvec_ring_q8_q6_K_c14_wide_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 8 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long matvec_ring_q8_q6_K_c14_wide_SharedBytes = 3296;
+// memory: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long matvec_ring_q8_q6_K_c14_wide_SharedBytes = 3392;
 MINFER_BOUNDS(matvec_ring_q8_q6_K_c14_wide, {matvec_ring_q8_q6_K_c14_wide_MinArch, matvec_ring_q8_q6_K_c14_wide_BlockBytes, matvec_ring_q8_q6_K_c14_wide_ColsMultiple, matvec_ring_q8_q6_K_c14_wide_MinRows, matvec_ring_q8_q6_K_c14_wide_MaxRows, matvec_ring_q8_q6_K_c14_wide_MinTokens, matvec_ring_q8_q6_K_c14_wide_MaxTokens, matvec_ring_q8_q6_K_c14_wide_MinCols, matvec_ring_q8_q6_K_c14_wide_MaxCols, matvec_ring_q8_q6_K_c14_wide_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c14_wide, 480, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ x, const float* __restrict__ bias, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols)) {
   typedef q6_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 8, sums = 7, merged = 2, slots = 2;
-  static_assert((stages + 1) * 8 * sums <= 504 && 504 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 4, tile = 16, sums = 7, merged = 2, slots = 4;
+  static_assert((stages + 1) * 16 * sums <= 560 && 560 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
@@ -1225,7 +1225,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c14_wide, 480, 1, (const uint8_t* __r
   int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
   uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 504);  // the blocks of x
+  uint8_t* acts = reinterpret_cast<uint8_t*>(partial + 560);  // the blocks of x
   const bool helper = threadIdx.x >= 448;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
@@ -1257,8 +1257,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c14_wide, 480, 1, (const uint8_t* __r
       fill(t, rows, rows);  // the end
     }
     warp_barrier();
-    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
-    constexpr int per_row = 4, at_once = 32 / per_row / 1;
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     dependency_wait();
@@ -1328,33 +1328,33 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q6_K_c14_wide, 480, 1, (const uint8_t* __r
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();

@@ -37,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 9ed6a0f11c19e78f82b430eaf83877671e9df4100dd61c917355517c417f5de7
+// spec d2325a3b36b0a1a3032c0e99b2d3b653d4faa210aff3d170b6e9ffd44befa0fd
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_0.cuh"

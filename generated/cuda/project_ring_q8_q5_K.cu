@@ -17,16 +17,16 @@
 //   row = row_lo + 2*group + slot + 6*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..255: 32 columns * 8 seats * 32 elements = 8192 cols
-// project_ring_q8_q5_K_c20_wide: Up to 20 columns, five groups of two rows at a time, so that more stages fit.
-//   row = row_lo + 2*group + slot + 10*round covers all rows, by each block's own run, then by rounds out of a queue
+// project_ring_q8_q5_K_c20_wide: Up to 20 columns, three groups of four rows at a time, so that more stages fit.
+//   row = row_lo + 4*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
 // project_ring_q8_q5_K_c16_wide: Up to 16 columns, six groups of two rows at a time, so that more stages fit.
 //   row = row_lo + 2*group + slot + 12*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..127: 16 columns * 8 seats * 32 elements = 4096 cols
-// project_ring_q8_q5_K_c14_wide: Up to 14 columns, four groups of two rows at a time, so that more stages fit.
-//   row = row_lo + 2*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
+// project_ring_q8_q5_K_c14_wide: Up to 14 columns, four groups of four rows at a time, so that more stages fit.
+//   row = row_lo + 4*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..111: 14 columns * 8 seats * 32 elements = 3584 cols
 // project_ring_q8_q5_K_c8: Up to 8 columns, eight groups of four rows at a time.
@@ -37,7 +37,7 @@
 //   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 9ed6a0f11c19e78f82b430eaf83877671e9df4100dd61c917355517c417f5de7
+// spec d2325a3b36b0a1a3032c0e99b2d3b653d4faa210aff3d170b6e9ffd44befa0fd
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_K.cuh"
@@ -871,8 +871,8 @@ static_assert(q5_K_lanes::block_bytes == project_ring_q8_q5_K_c20_wide_BlockByte
 constexpr long long project_ring_q8_q5_K_c20_wide_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q5_K_c20_wide_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
-constexpr long long project_ring_q8_q5_K_c20_wide_MaxRows = 2147483638;
+// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q5_K_c20_wide_MaxRows = 2147483636;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q5_K_c20_wide_MinTokens = 1;
 // coverage: 1 elements.
@@ -883,16 +883,16 @@ constexpr long long project_ring_q8_q5_K_c20_wide_MinCols = 256;
 // coverage: 20 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q5_K_c20_wide_MaxCols = 5120;
 static_assert(20ll * 8ll * 32ll == project_ring_q8_q5_K_c20_wide_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
-// memory: 6 stages of 10 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+// memory: 5 stages of 12 rows of 176 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
 constexpr long long project_ring_q8_q5_K_c20_wide_SharedBytes = 1728;
 MINFER_BOUNDS(project_ring_q8_q5_K_c20_wide, {project_ring_q8_q5_K_c20_wide_MinArch, project_ring_q8_q5_K_c20_wide_BlockBytes, project_ring_q8_q5_K_c20_wide_ColsMultiple, project_ring_q8_q5_K_c20_wide_MinRows, project_ring_q8_q5_K_c20_wide_MaxRows, project_ring_q8_q5_K_c20_wide_MinTokens, project_ring_q8_q5_K_c20_wide_MaxTokens, project_ring_q8_q5_K_c20_wide_MinCols, project_ring_q8_q5_K_c20_wide_MaxCols, project_ring_q8_q5_K_c20_wide_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 512, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 6, tile = 10, sums = 5, merged = 4, slots = 2;
-  static_assert((stages + 1) * 10 * sums <= 352 && 352 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 12, sums = 5, merged = 4, slots = 4;
+  static_assert((stages + 1) * 12 * sums <= 360 && 360 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 160);
@@ -912,10 +912,10 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __
   int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
   uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 352);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 360);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
-  const bool helper = threadIdx.x >= 800;
+  const bool helper = threadIdx.x >= 480;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
     const int n = end - first;
@@ -927,11 +927,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __
     ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
-  if (threadIdx.x == 800) {
+  if (threadIdx.x == 480) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 1);
-      mbar_init(empty + s, 25);
+      mbar_init(empty + s, 15);
     }
     fence_async();
   }
@@ -985,7 +985,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 25 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1012,9 +1012,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __
   q5_K_lanes_acts x8;
   {
     a8_file a[1];
-    const float square = ring_quantize<25, 1>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<15, 2>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
-    named_barrier(1, 800);
+    named_barrier(1, 480);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];
@@ -1030,33 +1030,33 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 832, 1, (const uint8_t* __
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 10*round, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 10*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();
@@ -1281,8 +1281,8 @@ static_assert(q5_K_lanes::block_bytes == project_ring_q8_q5_K_c14_wide_BlockByte
 constexpr long long project_ring_q8_q5_K_c14_wide_ColsMultiple = 256;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q5_K_c14_wide_MinRows = 1;
-// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-constexpr long long project_ring_q8_q5_K_c14_wide_MaxRows = 2147483640;
+// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q5_K_c14_wide_MaxRows = 2147483632;
 // work: an empty axis is no launch.
 constexpr long long project_ring_q8_q5_K_c14_wide_MinTokens = 1;
 // coverage: 1 elements.
@@ -1293,16 +1293,16 @@ constexpr long long project_ring_q8_q5_K_c14_wide_MinCols = 256;
 // coverage: 14 columns * 8 seats * 32 elements.
 constexpr long long project_ring_q8_q5_K_c14_wide_MaxCols = 3584;
 static_assert(14ll * 8ll * 32ll == project_ring_q8_q5_K_c14_wide_MaxCols, "coverage: 14 columns * 8 seats * 32 elements");
-// memory: 8 stages of 8 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-constexpr long long project_ring_q8_q5_K_c14_wide_SharedBytes = 2400;
+// memory: 5 stages of 16 rows of 176 bytes a block, each row with up to 0 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q5_K_c14_wide_SharedBytes = 2976;
 MINFER_BOUNDS(project_ring_q8_q5_K_c14_wide, {project_ring_q8_q5_K_c14_wide_MinArch, project_ring_q8_q5_K_c14_wide_BlockBytes, project_ring_q8_q5_K_c14_wide_ColsMultiple, project_ring_q8_q5_K_c14_wide_MinRows, project_ring_q8_q5_K_c14_wide_MaxRows, project_ring_q8_q5_K_c14_wide_MinTokens, project_ring_q8_q5_K_c14_wide_MaxTokens, project_ring_q8_q5_K_c14_wide_MinCols, project_ring_q8_q5_K_c14_wide_MaxCols, project_ring_q8_q5_K_c14_wide_SharedBytes});
 
 #if MINFER_HAS_BULK
 MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 8, sums = 7, merged = 2, slots = 2;
-  static_assert((stages + 1) * 8 * sums <= 504 && 504 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  constexpr int stages = 5, tile = 16, sums = 7, merged = 2, slots = 4;
+  static_assert((stages + 1) * 16 * sums <= 672 && 672 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
   const int group = ((int)threadIdx.x / 112);
@@ -1322,7 +1322,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
   int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
   uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
   float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
-  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 504);  // of x, then their scales, then sums of squares
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 672);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
   const bool helper = threadIdx.x >= 448;
@@ -1358,8 +1358,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
       fill(t, rows, rows);  // the end
     }
     warp_barrier();
-    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
-    constexpr int per_row = 4, at_once = 32 / per_row / 1;
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
+    constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
     const int lane = lane_index(), part = lane % per_row;
     float factor = 1.0f;
@@ -1440,33 +1440,33 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
     warp_barrier();

@@ -2,10 +2,10 @@
 // top-k: The beginning of the k largest numbers of a row: of each run of them, the k best keys, the best first. A number's key is its order in the upper half and its index, negated, in the lower, so that of equal numbers the lower index is the better key; keys of different indices differ. A number that is not finite is better than all that are. Runs that hold fewer than k numbers end in the least key there is.
 //
 // top_k_block: A block for each run.
-//   elem = 2048*run + thread + 256*slot covers all cols
+//   elem = 4096*run + thread + 512*slot covers all cols
 //   rank = place covers ranks 0..1023: 1024 places = 1024 kept
 //   row = row covers all rows
-// spec b247786c67d3c24ac33ee245c101a5f06f65a69f170d27133e5f5b44d85d5d63
+// spec ad402c4bf644d1817eccf6ebb3c86158d5f7b744934f4cdbc7d70de01e8224af
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "keys.cuh"
@@ -29,9 +29,9 @@ constexpr long long top_k_block_MaxRows = 65535;
 static_assert(65535ll * 1ll * 1ll == top_k_block_MaxRows, "grid: 65535 blocks in grid.y");
 MINFER_BOUNDS(top_k_block, {top_k_block_MinArch, top_k_block_MinCols, top_k_block_MaxCols, top_k_block_MinKept, top_k_block_MaxKept, top_k_block_MinRows, top_k_block_MaxRows});
 
-MINFER_KERNEL(top_k_block, 256, (const float* __restrict__ x, long long* __restrict__ out, int cols, int kept)) {
-  static_assert(2 * 1024 <= 2048, "a run keeps half of its keys at most, so that runs get fewer");
-  MINFER_SHARED(long long, keys, [2048]);
+MINFER_KERNEL(top_k_block, 512, (const float* __restrict__ x, long long* __restrict__ out, int cols, int kept)) {
+  static_assert(2 * 1024 <= 4096, "a run keeps half of its keys at most, so that runs get fewer");
+  MINFER_SHARED(long long, keys, [4096]);
   dependency_launch();
   dependency_wait();
   const int run = (int)blockIdx.x;
@@ -40,18 +40,18 @@ MINFER_KERNEL(top_k_block, 256, (const float* __restrict__ x, long long* __restr
   const int r = row;
   MINFER_UNROLL
   for (int slot = 0; slot < 8; slot++) {
-    const int e = 2048*run + thread + 256*slot;
+    const int e = 4096*run + thread + 512*slot;
     if (e < cols) MINFER_COVER(r, e);
-    keys[2048*0 + thread + 256*slot] = e < cols ? key_of(x + (size_t)r * cols, e) : no_key();
+    keys[4096*0 + thread + 512*slot] = e < cols ? key_of(x + (size_t)r * cols, e) : no_key();
   }
   block_barrier();
   int sorted = 1;  // keys of a sorted part: the least power of two that holds k
   while (sorted < kept) sorted <<= 1;
-  int length = 2048;  // keys that are sorted: no more of a short run than hold numbers
-  while (length / 2 >= sorted && length / 2 >= cols - 2048 * run) length /= 2;
+  int length = 4096;  // keys that are sorted: no more of a short run than hold numbers
+  while (length / 2 >= sorted && length / 2 >= cols - 4096 * run) length /= 2;
   // Puts pairs of keys, step apart, in order: the parts of size keys take turns in falling and rising.
   const auto exchange = [&](int n, int size, int step) {
-    for (int i = thread; i < n / 2; i += 256) {
+    for (int i = thread; i < n / 2; i += 512) {
       const int a = 2 * i - (i & (step - 1)), b = a + step;
       const long long ka = keys[a], kb = keys[b];
       if ((ka < kb) == ((a & size) == 0)) keys[a] = kb, keys[b] = ka;
@@ -67,17 +67,17 @@ MINFER_KERNEL(top_k_block, 256, (const float* __restrict__ x, long long* __restr
     long long best[4];
     MINFER_UNROLL
     for (int j = 0; j < 4; j++) {
-      const int i = thread + 256 * j, a = 2 * i - (i & (sorted - 1));
+      const int i = thread + 512 * j, a = 2 * i - (i & (sorted - 1));
       if (i < n / 2) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];
     }
     block_barrier();
     MINFER_UNROLL
     for (int j = 0; j < 4; j++) {
-      const int i = thread + 256 * j;
+      const int i = thread + 512 * j;
       if (i < n / 2) keys[i] = best[j];
     }
     block_barrier();
     for (int step = sorted / 2; step > 0; step /= 2) exchange(n / 2, sorted, step);
   }
-  for (int place = thread; place < kept; place += 256) out[((size_t)r * gridDim.x + run) * kept + place] = keys[place];
+  for (int place = thread; place < kept; place += 512) out[((size_t)r * gridDim.x + run) * kept + place] = keys[place];
 }

@@ -361,7 +361,7 @@ func refuseMatvecRingQ8Q6KC32Wide(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matvec-ring-q8/c20_wide: row_lo + 2*group + slot + 10*round.
+// row index of matvec-ring-q8/c20_wide: row_lo + 4*group + slot + 12*round.
 // token index of matvec-ring-q8/c20_wide: 0.
 // unit index of matvec-ring-q8/c20_wide: 8*column + seat.
 const (
@@ -373,8 +373,8 @@ const (
 	matvecRingQ8Q6KC20WideColsMultiple = 256
 	// work: an empty axis is no launch.
 	matvecRingQ8Q6KC20WideMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
-	matvecRingQ8Q6KC20WideMaxRows = 2147483638
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	matvecRingQ8Q6KC20WideMaxRows = 2147483636
 	// work: an empty axis is no launch.
 	matvecRingQ8Q6KC20WideMinTokens = 1
 	// coverage: 1 elements.
@@ -383,9 +383,9 @@ const (
 	matvecRingQ8Q6KC20WideMinCols = 256
 	// coverage: 20 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC20WideMaxCols = 20 * 8 * 32
-	// memory: cols: 5 stages of 10 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC20WideSharedBytesFixed = 2188
-	matvecRingQ8Q6KC20WideSharedBytesPer   = 10820
+	// memory: cols: 4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC20WideSharedBytesFixed = 2128
+	matvecRingQ8Q6KC20WideSharedBytesPer   = 10400
 	matvecRingQ8Q6KC20WideSharedBytesLeast = 118784
 )
 
@@ -398,12 +398,12 @@ var matvecRingQ8Q6KC20Wide = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q6KC20WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q6KC20WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q6KC20WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q6KC20WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC20WideMaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC20WideMinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC20WideMaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC20WideSharedBytesFixed, Per: matvecRingQ8Q6KC20WideSharedBytesPer, Least: matvecRingQ8Q6KC20WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 10 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC20WideSharedBytesFixed, Per: matvecRingQ8Q6KC20WideSharedBytesPer, Least: matvecRingQ8Q6KC20WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 210 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",
@@ -419,7 +419,7 @@ var matvecRingQ8Q6KC20Wide = kernel.Variant{
 	Source:    "matvec_ring_q8_q6_K.cu",
 	Switch:    "MINFER_RING",
 	Symbol:    "matvec_ring_q8_q6_K_c20_wide",
-	Threads:   832,
+	Threads:   512,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -539,7 +539,7 @@ func refuseMatvecRingQ8Q6KC16Wide(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matvec-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// row index of matvec-ring-q8/c14_wide: row_lo + 4*group + slot + 16*round.
 // token index of matvec-ring-q8/c14_wide: 0.
 // unit index of matvec-ring-q8/c14_wide: 8*column + seat.
 const (
@@ -551,8 +551,8 @@ const (
 	matvecRingQ8Q6KC14WideColsMultiple = 256
 	// work: an empty axis is no launch.
 	matvecRingQ8Q6KC14WideMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	matvecRingQ8Q6KC14WideMaxRows = 2147483640
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	matvecRingQ8Q6KC14WideMaxRows = 2147483632
 	// work: an empty axis is no launch.
 	matvecRingQ8Q6KC14WideMinTokens = 1
 	// coverage: 1 elements.
@@ -561,8 +561,8 @@ const (
 	matvecRingQ8Q6KC14WideMinCols = 256
 	// coverage: 14 columns * 8 seats * 32 elements.
 	matvecRingQ8Q6KC14WideMaxCols = 14 * 8 * 32
-	// memory: cols: 8 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	matvecRingQ8Q6KC14WideSharedBytesFixed = 3296
+	// memory: cols: 4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	matvecRingQ8Q6KC14WideSharedBytesFixed = 3392
 	matvecRingQ8Q6KC14WideSharedBytesPer   = 13760
 	matvecRingQ8Q6KC14WideSharedBytesLeast = 118784
 )
@@ -576,12 +576,12 @@ var matvecRingQ8Q6KC14Wide = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: matvecRingQ8Q6KC14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: matvecRingQ8Q6KC14WideColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: matvecRingQ8Q6KC14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: matvecRingQ8Q6KC14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: matvecRingQ8Q6KC14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: matvecRingQ8Q6KC14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: matvecRingQ8Q6KC14WideMinCols, Source: "work", Chain: "at least one whole 256"},
 		{Kind: kernel.Max, Dim: "cols", Value: matvecRingQ8Q6KC14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC14WideSharedBytesFixed, Per: matvecRingQ8Q6KC14WideSharedBytesPer, Least: matvecRingQ8Q6KC14WideSharedBytesLeast, Source: "memory", Chain: "8 stages of 8 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: matvecRingQ8Q6KC14WideSharedBytesFixed, Per: matvecRingQ8Q6KC14WideSharedBytesPer, Least: matvecRingQ8Q6KC14WideSharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 210 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 40 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "matvec-ring-q8",

@@ -361,7 +361,7 @@ func refuseProjectRingQ8Q5_0C32Wide(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c20_wide: row_lo + 2*group + slot + 10*round.
+// row index of project-ring-q8/c20_wide: row_lo + 4*group + slot + 12*round.
 // token index of project-ring-q8/c20_wide: 0.
 // unit index of project-ring-q8/c20_wide: 8*column + seat.
 const (
@@ -373,8 +373,8 @@ const (
 	projectRingQ8Q5_0C20WideColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q5_0C20WideMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
-	projectRingQ8Q5_0C20WideMaxRows = 2147483638
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q5_0C20WideMaxRows = 2147483636
 	// work: an empty axis is no launch.
 	projectRingQ8Q5_0C20WideMinTokens = 1
 	// coverage: 1 elements.
@@ -383,7 +383,7 @@ const (
 	projectRingQ8Q5_0C20WideMinCols = 32
 	// coverage: 20 columns * 8 seats * 32 elements.
 	projectRingQ8Q5_0C20WideMaxCols = 20 * 8 * 32
-	// memory: cols: 6 stages of 10 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	// memory: cols: 5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
 	projectRingQ8Q5_0C20WideSharedBytesFixed = 2568
 	projectRingQ8Q5_0C20WideSharedBytesPer   = 1356
 	projectRingQ8Q5_0C20WideSharedBytesLeast = 118784
@@ -398,12 +398,12 @@ var projectRingQ8Q5_0C20Wide = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q5_0C20WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q5_0C20WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q5_0C20WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5_0C20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5_0C20WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q5_0C20WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q5_0C20WideMaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q5_0C20WideMinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q5_0C20WideMaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q5_0C20WideSharedBytesFixed, Per: projectRingQ8Q5_0C20WideSharedBytesPer, Least: projectRingQ8Q5_0C20WideSharedBytesLeast, Source: "memory", Chain: "6 stages of 10 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q5_0C20WideSharedBytesFixed, Per: projectRingQ8Q5_0C20WideSharedBytesPer, Least: projectRingQ8Q5_0C20WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 12 rows of 22 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",
@@ -419,7 +419,7 @@ var projectRingQ8Q5_0C20Wide = kernel.Variant{
 	Source:    "project_ring_q8_q5_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q5_0_c20_wide",
-	Threads:   832,
+	Threads:   512,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -539,7 +539,7 @@ func refuseProjectRingQ8Q5_0C16Wide(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c14_wide: row_lo + 2*group + slot + 8*round.
+// row index of project-ring-q8/c14_wide: row_lo + 4*group + slot + 16*round.
 // token index of project-ring-q8/c14_wide: 0.
 // unit index of project-ring-q8/c14_wide: 8*column + seat.
 const (
@@ -551,8 +551,8 @@ const (
 	projectRingQ8Q5_0C14WideColsMultiple = 32
 	// work: an empty axis is no launch.
 	projectRingQ8Q5_0C14WideMinRows = 1
-	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
-	projectRingQ8Q5_0C14WideMaxRows = 2147483640
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	projectRingQ8Q5_0C14WideMaxRows = 2147483632
 	// work: an empty axis is no launch.
 	projectRingQ8Q5_0C14WideMinTokens = 1
 	// coverage: 1 elements.
@@ -561,9 +561,9 @@ const (
 	projectRingQ8Q5_0C14WideMinCols = 32
 	// coverage: 14 columns * 8 seats * 32 elements.
 	projectRingQ8Q5_0C14WideMaxCols = 14 * 8 * 32
-	// memory: cols: 8 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
-	projectRingQ8Q5_0C14WideSharedBytesFixed = 3296
-	projectRingQ8Q5_0C14WideSharedBytesPer   = 1444
+	// memory: cols: 5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q5_0C14WideSharedBytesFixed = 4096
+	projectRingQ8Q5_0C14WideSharedBytesPer   = 1796
 	projectRingQ8Q5_0C14WideSharedBytesLeast = 118784
 )
 
@@ -576,12 +576,12 @@ var projectRingQ8Q5_0C14Wide = kernel.Variant{
 		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q5_0C14WideBlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
 		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q5_0C14WideColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
 		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q5_0C14WideMinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5_0C14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q5_0C14WideMaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
 		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q5_0C14WideMinTokens, Source: "work", Chain: "an empty axis is no launch"},
 		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q5_0C14WideMaxTokens, Source: "coverage", Chain: "1 elements"},
 		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q5_0C14WideMinCols, Source: "work", Chain: "at least one whole 32"},
 		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q5_0C14WideMaxCols, Source: "coverage", Chain: "14 columns * 8 seats * 32 elements"},
-		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q5_0C14WideSharedBytesFixed, Per: projectRingQ8Q5_0C14WideSharedBytesPer, Least: projectRingQ8Q5_0C14WideSharedBytesLeast, Source: "memory", Chain: "8 stages of 8 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q5_0C14WideSharedBytesFixed, Per: projectRingQ8Q5_0C14WideSharedBytesPer, Least: projectRingQ8Q5_0C14WideSharedBytesLeast, Source: "memory", Chain: "5 stages of 16 rows of 22 bytes a block, each row with up to 14 bytes of padding and 7 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
 	},
 	Class:  "q8",
 	Family: "project-ring-q8",

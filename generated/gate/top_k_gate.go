@@ -5,7 +5,7 @@ package gate
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
 // top-k: The beginning of the k largest numbers of a row: of each run of them, the k best keys, the best first. A number's key is its order in the upper half and its index, negated, in the lower, so that of equal numbers the lower index is the better key; keys of different indices differ. A number that is not finite is better than all that are. Runs that hold fewer than k numbers end in the least key there is.
-// elem index of top-k/block: 2048*run + thread + 256*slot.
+// elem index of top-k/block: 4096*run + thread + 512*slot.
 // rank index of top-k/block: place.
 // row index of top-k/block: row.
 const (
@@ -42,7 +42,7 @@ var topKBlock = kernel.Variant{
 	Family: "top-k",
 	Format: "",
 	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Cols + 2047) / 2048)), uint32(q.Rows), 1}
+		return [3]uint32{uint32(((q.Cols + 4095) / 4096)), uint32(q.Rows), 1}
 	},
 	Name:     "block",
 	SameBits: nil,
@@ -52,7 +52,7 @@ var topKBlock = kernel.Variant{
 	Source:    "top_k.cu",
 	Switch:    "",
 	Symbol:    "top_k_block",
-	Threads:   256,
+	Threads:   512,
 	UnitElems: 1,
 	Weights:   "file",
 }

@@ -313,10 +313,14 @@ func (f *fuser) attention(a op.Attend, at int) {
 	})
 }
 
-// attendQuery asks for as many shares as give each multiprocessor one block.
+// attendQuery asks for as many shares as give each multiprocessor a block of attend-step, or two of attend-step-mma, which is for f16.
 func (p *Plan) attendQuery(a op.Attend) kernel.Query {
+	shares := p.Shares
+	if p.Options.KVType != format.F16 {
+		shares = min(shares, max(1, p.Target.SMs/a.KVHeads))
+	}
 	return kernel.Query{Heads: int64(a.Heads), KVHeads: int64(a.KVHeads), Group: int64(a.Heads / a.KVHeads), HeadDim: int64(a.KeyDim), Tokens: 1,
-		Context: int64(p.Graph.Context), Shares: int64(min(p.Shares, max(1, p.Target.SMs/a.KVHeads))), Weights: "file"}
+		Context: int64(p.Graph.Context), Shares: int64(shares), Weights: "file"}
 }
 
 func (p *Plan) kvFormat() string {

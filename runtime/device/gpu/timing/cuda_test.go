@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/minfer/minfer/generated/format"
 	"github.com/minfer/minfer/runtime/arch"
 	"github.com/minfer/minfer/runtime/device"
 	"github.com/minfer/minfer/runtime/device/cuda"
@@ -81,7 +82,7 @@ func TestTimelineOfAStep(t *testing.T) {
 		t.Skip(err)
 	}
 	defer m.Close()
-	s, err := m.NewSession(device.SessionOptions{Context: 4096})
+	s, err := m.NewSession(device.SessionOptions{Context: 4096, KVType: format.F16})
 	if err != nil {
 		t.Fatal(err)
 	}
