@@ -12,7 +12,7 @@ type BodyOption struct {
 // bodies lists the options of each template that has any. The emitter refuses a template that asks for another.
 var bodies = map[string][]BodyOption{
 	"matmul_mma": {
-		{Name: "ahead", Values: []int{1, 2, 4}}, // so many units of a helper are on their way at a time
+		{Name: "ahead", Values: []int{1, 2, 4, 5}}, // so many units of a helper are on their way at a time
 	},
 	"matvec_q8": {
 		{Name: "hoist", Values: []int{0, 1}, Closed: "round"}, // the loads of all rounds come first
