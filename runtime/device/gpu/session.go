@@ -23,6 +23,8 @@ type session struct {
 	opts  device.SessionOptions
 	len   int
 
+	closed bool
+
 	layout       []op.Slot // of the plan
 	slotOf       []int     // by Value
 	slots        []Pointer // by slot of the layout
@@ -341,8 +343,11 @@ func (s *session) forward(ctx context.Context, tokens []int32, want device.Want,
 	}
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
-	if s.model.closed {
+	switch {
+	case s.model.closed:
 		return errClosed
+	case s.closed:
+		return errors.New("session is closed")
 	}
 	start := s.len
 	s.out, s.outIDs = s.out[:0], s.outIDs[:0]
@@ -624,6 +629,7 @@ func (s *session) free() error {
 	for _, p := range s.owned {
 		errs = append(errs, s.model.driver.Free(p))
 	}
-	s.owned = nil
+	s.owned, s.closed = nil, true
+	s.given, s.foundRaw, s.raw = nil, nil, nil // shared memory is there no more
 	return errors.Join(errs...)
 }

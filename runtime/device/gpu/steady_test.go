@@ -56,8 +56,8 @@ type idleGraph struct{}
 func (idleGraph) Replay() error { return nil }
 func (idleGraph) Close() error  { return nil }
 
-// steps makes a session on an idle machine and returns what computes a token of it.
-func steps(t testing.TB, vocab int) map[string]func() {
+// idleSession makes a session on an idle machine.
+func idleSession(t testing.TB, vocab int) device.Session {
 	m := archtest.Small("llama")
 	m.Vocab = vocab
 	f, err := m.File()
@@ -77,7 +77,12 @@ func steps(t testing.TB, vocab int) map[string]func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, tokens := t.Context(), []int32{1}
+	return s
+}
+
+// steps is what computes a token of a session on an idle machine.
+func steps(t testing.TB, vocab int) map[string]func() {
+	s, ctx, tokens := idleSession(t, vocab), t.Context(), []int32{1}
 	check := func(err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -90,6 +95,29 @@ func steps(t testing.TB, vocab int) map[string]func() {
 		"top":    func() { _, _, err := s.(device.Topper).ForwardTop(ctx, tokens, 40); check(err) },
 		"logits": func() { _, err := s.Forward(ctx, tokens, device.LogitsLast); check(err) },
 		"none":   func() { _, err := s.Forward(ctx, tokens, device.LogitsNone); check(err) },
+	}
+}
+
+// What a session shared with its device is gone once it is closed: it computes nothing, and touches nothing.
+func TestClosedSession(t *testing.T) {
+	s, ctx := idleSession(t, 3000), t.Context()
+	for _, want := range []device.Want{device.LogitsNone, device.LogitsLast, device.LogitsAll} {
+		if _, err := s.Forward(ctx, []int32{1}, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []device.Want{device.LogitsNone, device.LogitsLast, device.LogitsAll} {
+			if _, err := s.Forward(ctx, []int32{1}, want); err == nil {
+				t.Errorf("want %v: a closed session computes", want)
+			}
+		}
+		if _, _, err := s.(device.Topper).ForwardTop(ctx, []int32{1}, 40); err == nil {
+			t.Error("a closed session finds the largest")
+		}
 	}
 }
 
