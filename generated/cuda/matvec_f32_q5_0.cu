@@ -9,7 +9,7 @@
 //   row = 4*block + 2*warp + slot covers all rows
 //   token = token covers all tokens
 //   unit = lane + 32*round covers all cols
-// spec 80ca514e72f96a4deec2801f59b1c48efb4befccc84f1c740a3dd5002ded9519
+// spec 0ad66ba93aba72dbf8247d5a1cc7e758ae39f9a07c533aecae0814c1e1551c68
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_0.cuh"

@@ -175,12 +175,6 @@ var MatvecF32Q6K = kernel.Entry{
 	Crossovers: []kernel.Crossover{{
 		Class: "q8",
 		When: func(q *kernel.Query) bool {
-			return q.Arch == 90 && q.Rows > 1024 && q.Cols <= 1024
-		},
-		Why: "1.2, 1.5, 1.6 and 2.0 times as quick at 2048, 4096, 8192 and 32768 rows of 1024; level at 1024 rows; behind from 3584 columns on; H200 (sm_90); 2026-11-30; MINFER_TIME=crossover go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing",
-	}, {
-		Class: "q8",
-		When: func(q *kernel.Query) bool {
 			return q.Arch == 121 && q.Rows*q.Cols <= 3999999
 		},
 		Why: "33.16 us against 24.32 at 1024 x 5120, 5.2M elements: for q6_K a limit of 24M is too high; GB10 (sm_121); 2026-09-07; time of the kernel in a decode step, 14B attn_v of 1024 x 5120",
