@@ -108,7 +108,7 @@ func TestCrossover(t *testing.T) {
 		precision device.Precision
 		want      map[string]bool // whether the product crosses over
 	}{
-		{hopper, device.Auto, map[string]bool{"ffn_act": false, "ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
+		{hopper, device.Auto, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
 		{ampere, device.Auto, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
 		{gb10, device.Auto, map[string]bool{"ffn_gate": true, "ffn_up": true, "ffn_down": true, "output": true}},
 		{hopper, device.Q8, map[string]bool{"ffn_gate": false, "ffn_up": false, "ffn_down": false, "output": false}},
