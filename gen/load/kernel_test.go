@@ -65,6 +65,7 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "row: {over: [block]}", "row: {over: [block], stride: {block: 1}}", "deal.row: one of over and stride is due"},
 		{norm, "over: [thread, round]", "over: [round, thread]", "deal.elem: digit round is open in variant block, so nothing can come after it; put it last"},
 		{norm, "over: [thread, round]", "over: [thread, thread]", "deal.elem: digit thread is given twice"},
+		{ring, "share: block, queue: true, over: [slot, group, round]", "queue: true, over: [slot, group, block]", "deal.row: a queue is what blocks turn to after their share, and there is no share"},
 		{attend, "share: share", "share: warp", "deal.position: digit warp cannot share the axis; an open digit of the grid can"},
 		{matvec, "elems_of: {q4_K: 64}", "elems_of: {f16: 64}", "deal.unit.elems_of: f16 is no format of the family"},
 		{matvec, "dim: cols, above: 8192, ", "above: 8192, ", "routes: above and up_to need the dim that they compare"},
