@@ -120,6 +120,53 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	return flaws
 }
 
+// octets are the bodies whose threads work by eights: the lanes of an octet, digit seat, have the units of a column, which is a digit too, and
+// add up what each has of the rows of digit slot, which lie next to each other; a helping warp adds the columns.
+var octets = map[string][]struct {
+	digit, axis   string
+	radix, stride int // radix 0: any
+}{
+	"matvec_ring": {{"seat", "unit", 8, 1}, {"column", "unit", 0, 8}, {"slot", "row", 0, 1}},
+}
+
+// inOctets finds digits that are dealt otherwise than such a body adds them up.
+func inOctets(fam *model.Family, g *layout.Geometry, warp int) (flaws []string) {
+	wants, known := octets[fam.Template]
+	if !known {
+		return nil
+	}
+	if g.Helpers != warp {
+		flaws = append(flaws, fmt.Sprintf("%d threads help; in body %s a warp of %d copies rows and adds columns", g.Helpers, fam.Template, warp))
+	}
+	for _, want := range wants {
+		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == want.digit })
+		axis := g.Axis(want.axis)
+		if i < 0 || axis == nil || want.radix > 0 && g.Digits[i].Radix != want.radix || axis.Stride[i] != want.stride {
+			radix := ""
+			if want.radix > 0 {
+				radix = fmt.Sprintf("radix %d and ", want.radix)
+			}
+			flaws = append(flaws, fmt.Sprintf("digit %s: the octets of body %s deal it with %sstride %d of axis %s", want.digit, fam.Template, radix, want.stride, want.axis))
+		}
+	}
+	lowest := true // of the thread's digits
+	for i, p := range slices.Backward(g.Digits) {
+		if p.Radix == 1 {
+			continue
+		}
+		if p.Place == layout.Thread && lowest {
+			lowest = false
+			if p.Name != "seat" {
+				flaws = append(flaws, fmt.Sprintf("digit %s is the lowest of the thread, where the octets of body %s have digit seat, so their sums would mix outputs", p.Name, fam.Template))
+			}
+		}
+		if unit := g.Axis("unit"); unit != nil && unit.Uses(i) && (p.Place != layout.Thread || p.Name != "seat" && p.Name != "column") {
+			flaws = append(flaws, fmt.Sprintf("digit %s deals unit on %s; the octets of body %s have no units but those of the thread's digits seat and column", p.Name, p.Place, fam.Template))
+		}
+	}
+	return flaws
+}
+
 // queue says which axis a body deals out by a queue.
 var queue = map[string]string{"matvec_ring": "row"}
 

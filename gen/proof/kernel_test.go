@@ -86,6 +86,59 @@ func TestWarpSumsRefuse(t *testing.T) {
 	}
 }
 
+// Octets add up eight neighbouring threads, whatever digits these are.
+func TestOctetsRefuse(t *testing.T) {
+	const (
+		ring = "kernels/matvec-ring-q8.yaml"
+		seat = "  - {name: seat, at: thread, radix: 8}\n"
+		col  = "  - {name: column, at: thread, radix: 56}\n"
+	)
+	for _, c := range []struct{ old, new, over, want string }{
+		{col + seat, seat + col, "[seat, column]", "digit column is the lowest of the thread, where the octets of body matvec_ring have digit seat, so their sums would mix outputs"},
+		{"  - {name: group, at: thread, radix: 1}\n" + col + seat, col + seat + "  - {name: group, at: thread, radix: 1}\n", "[seat, column]", "digit group is the lowest of the thread"},
+		{seat, "  - {name: seat, at: thread, radix: 4}\n", "[seat, column]", "digit seat: the octets of body matvec_ring deal it with radix 8 and stride 1 of axis unit"},
+		{"[seat, column]", "[column, seat]", "[column, seat]", "digit seat: the octets of body matvec_ring deal it with radix 8 and stride 1 of axis unit"},
+		{"[seat, column]", "[column, seat]", "[column, seat]", "digit column: the octets of body matvec_ring deal it with stride 8 of axis unit"},
+		{"over: [slot, group, round]", "over: [group, slot, round]", "[seat, column]", "digit slot: the octets of body matvec_ring deal it with stride 1 of axis row"},
+		{"name: seat,", "name: lane,", "[lane, column]", "digit seat: the octets"},
+		{"helpers: 32", "helpers: 64", "[seat, column]", "64 threads help; in body matvec_ring a warp of 32 copies rows and adds columns"},
+		{"name: seat, at: thread", "name: seat, at: slot", "[seat, column]", "digit seat deals unit on slot; the octets of body matvec_ring have no units but those of the thread's digits seat and column"},
+		{seat, "  - {name: part, at: loop, radix: 2}\n" + seat, "[seat, column, part]", "digit part deals unit on loop"},
+	} {
+		text := strings.Replace(changed(t, ring, c.old, c.new), "[seat, column]", c.over, 1)
+		if found := proved(t, ring, text).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+ring+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
+// Barriers of a part of a block count whole warps.
+func TestWholeWarpsRefuse(t *testing.T) {
+	const ring = "kernels/matvec-ring-q8.yaml"
+	for _, c := range []struct{ old, new, want string }{
+		{"{column: 14, group: 4}", "{column: 14, group: 5}", "560 threads deal work and 32 help; both are whole warps of 32"},
+		{"helpers: 32", "helpers: 48", "448 threads deal work and 48 help; both are whole warps of 32"},
+	} {
+		if found := proved(t, ring, changed(t, ring, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+ring+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
+// What digits deal by a queue, the body takes out of one, and nothing else.
+func TestQueuesRefuse(t *testing.T) {
+	const ring, gate, attend = "kernels/matvec-ring-q8.yaml", "kernels/gate-ring-q8.yaml", "kernels/attend-split.yaml"
+	for _, c := range []struct{ name, old, new, want string }{
+		{ring, "queue: true, ", "", "axis row has queue: false, and body matvec_ring says true"},
+		{gate, "queue: true, ", "queue: false, ", "axis row has queue: false, and body matvec_ring says true"},
+		{attend, "share: share, ", "share: share, queue: true, ", "axis position has queue: true, and body attend_split says false"},
+	} {
+		if found := proved(t, c.name, changed(t, c.name, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+c.name+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
 // changed is the text of a spec with one change.
 func changed(t *testing.T, name, from, to string) string {
 	t.Helper()
