@@ -135,7 +135,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restrict
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -151,7 +151,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restrict
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -196,8 +196,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restrict
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 4*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -217,7 +217,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restrict
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 4*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 4*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -333,7 +333,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restrict
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -349,7 +349,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restrict
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -394,8 +394,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restrict
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 6*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -415,7 +415,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restrict
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 6*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 6*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -531,7 +531,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 672, 1, (const uint8_t* __restrict
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -547,7 +547,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 672, 1, (const uint8_t* __restrict
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 20 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 20 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -592,8 +592,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 672, 1, (const uint8_t* __restrict
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 8*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 8*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -613,7 +613,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c20, 672, 1, (const uint8_t* __restrict
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 8*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -729,7 +729,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restrict
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -745,7 +745,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restrict
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -790,8 +790,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restrict
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 12*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 12*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -811,7 +811,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restrict
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -927,7 +927,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 704, 1, (const uint8_t* __restrict
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -943,7 +943,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 704, 1, (const uint8_t* __restrict
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 21 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 21 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -988,8 +988,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 704, 1, (const uint8_t* __restrict
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 12*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 12*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1009,7 +1009,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c14, 704, 1, (const uint8_t* __restrict
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1125,7 +1125,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 800, 1, (const uint8_t* __restrict_
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1141,7 +1141,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 800, 1, (const uint8_t* __restrict_
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1186,8 +1186,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 800, 1, (const uint8_t* __restrict_
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 24*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 24*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1207,7 +1207,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c8, 800, 1, (const uint8_t* __restrict_
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 24*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 24*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1323,7 +1323,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1339,7 +1339,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1384,8 +1384,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + group + 16*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + group + 16*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -1405,7 +1405,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict_
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + group + 16*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + group + 16*0, unit);
       }
     }
     float sum = octet_sums(v);

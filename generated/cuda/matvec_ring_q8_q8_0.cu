@@ -138,7 +138,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -194,8 +194,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -215,7 +215,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -326,7 +326,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -382,8 +382,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -403,7 +403,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -515,7 +515,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -571,8 +571,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 4*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 4*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -592,7 +592,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 4*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 4*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -704,7 +704,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -760,8 +760,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 6*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 6*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -781,7 +781,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 6*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 6*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -893,7 +893,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -949,8 +949,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 12*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -970,7 +970,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1082,7 +1082,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1138,8 +1138,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 12*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 12*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -1159,7 +1159,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 12*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1271,7 +1271,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1327,8 +1327,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 16*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 16*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1348,7 +1348,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 16*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1460,7 +1460,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1516,8 +1516,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1537,7 +1537,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1649,7 +1649,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (;; advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1705,8 +1705,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -1726,7 +1726,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);

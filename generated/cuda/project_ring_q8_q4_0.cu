@@ -144,7 +144,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __rest
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -166,7 +166,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __rest
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -210,8 +210,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __rest
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 0 + 2*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 2*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -231,7 +231,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c112, 928, 1, (const uint8_t* __rest
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 2*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -348,7 +348,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -370,7 +370,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -414,8 +414,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 0 + 4*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 0 + 4*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -435,7 +435,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c76, 640, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + slot + 4*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + slot + 4*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -553,7 +553,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -575,7 +575,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -619,8 +619,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 8*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 8*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -640,7 +640,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -758,7 +758,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -780,7 +780,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -824,8 +824,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 12*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 12*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -845,7 +845,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 12*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -963,7 +963,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c20, 832, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -985,7 +985,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c20, 832, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 25 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 25 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1029,8 +1029,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c20, 832, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 20*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 20*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1050,7 +1050,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c20, 832, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 20*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 20*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1168,7 +1168,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1190,7 +1190,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1234,8 +1234,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 24*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 24*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1255,7 +1255,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 24*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 24*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1373,7 +1373,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restr
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1395,7 +1395,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restr
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1439,8 +1439,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restr
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 8*group + 0 + 32*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 8*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[8] = {};
     if (live > 0 && column < columns) {
@@ -1460,7 +1460,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c14, 480, 1, (const uint8_t* __restr
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 8*group + slot + 32*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 8*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1578,7 +1578,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restri
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1600,7 +1600,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restri
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1644,8 +1644,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restri
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 4*group + 0 + 32*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[4] = {};
     if (live > 0 && column < columns) {
@@ -1665,7 +1665,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c8, 544, 1, (const uint8_t* __restri
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);
@@ -1783,7 +1783,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restri
     };
     bool more_tiles = lane == 0 && own_tiles == stages;
     int next = more_tiles ? take() : rows;
-    for (int round = 0;; round++, advance(at), held = held == stages ? 0 : held + 1) {
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
       const int2 run = runs[at.stage];
       if (run.x == run.y) break;
       MINFER_UNROLL
@@ -1805,7 +1805,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restri
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (round == 0 && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1849,8 +1849,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restri
     const int2 run = runs[at.stage];
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
-    const int row_lo = run.x, round = 0;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 32*round, in_tile = first - row_lo;
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 2*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
     float v[2] = {};
     if (live > 0 && column < columns) {
@@ -1870,7 +1870,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restri
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*round, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);

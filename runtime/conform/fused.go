@@ -54,13 +54,13 @@ func fusedJobs(s *Subject) iter.Seq[*job] {
 		of := func(rows, cols, shares int64) fused {
 			return fused{product: product{rows: rows, cols: cols, shares: shares}}
 		}
-		g := s.grainOf("cols")
+		g, tile := s.grainOf("cols"), s.Geometry.Over("rows")[0].Period
 		for i, cols := range s.edges("cols", 40000) {
 			f := of(3, cols, 2)
 			f.norm, f.bias, f.residual = i%2 == 0, i%3 == 0, i%3 == 1
 			last := of(2, cols, 1)
 			last.x = lastUnit
-			if !try(f) || !try(last) {
+			if !try(f) || !try(last) || !try(of(tile+1, cols, 1)) {
 				return
 			}
 		}

@@ -109,9 +109,15 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 			}
 		}
 		if sharing {
+			// A block that has a whole tile of rows, of the widest too, and one more.
+			for _, cols := range widths {
+				if !try(product{rows: tall + 1, cols: cols, tokens: 1, shares: 1}) {
+					return
+				}
+			}
 			for _, shares := range []int64{1, 2, 6, 7, 8, 32, 132} { // fewer than rows, as many, more
 				if !try(product{rows: 7, cols: g, tokens: 1, shares: shares, bias: true}) || !try(product{rows: 260, cols: 2 * g, tokens: 1, shares: shares}) ||
-					!try(product{rows: beyondRuns, cols: g, tokens: 1, shares: min(4, shares), bias: true}) {
+					!try(product{rows: beyondRuns/tall*tall + min(4, shares), cols: g, tokens: 1, shares: min(4, shares), bias: true}) { // the last tile of the queue has 1, 2 and 4 rows
 					return
 				}
 			}

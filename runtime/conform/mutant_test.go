@@ -225,12 +225,18 @@ var equivalents = []struct {
 }{
 	{"top-k", "int sorted = 2;  // keys of a sorted part: the least power of two that holds k", "", "one key is asked for, and the better of two sorted ones is the first"},
 	{"top-k", "while (sorted <= kept) sorted <<= 1;", "", "twice as many are sorted as are asked for"},
-	{"top-k", "int length = 2049;  // keys that are sorted: no more of a short run than hold numbers", "", "half of it is the same"},
-	{"top-k", "while (length / 2 > sorted && length / 2 >= cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
-	{"top-k", "while (length / 2 >= sorted && length / 2 > cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
-	{"top-k", "while (length / 2 >= sorted - 1 && length / 2 >= cols - 2048 * run) length /= 2;", "", "of two keys, of which one holds a number, that one is the first"},
-	{"top-k", "for (int i = thread; i < n - 1 / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
-	{"top-k", "for (int i = thread; i <= n / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k/", "int length = 4097;  // keys that are sorted: no more of a short run than hold numbers", "", "half of it is the same"},
+	{"top-k-merge/", "int length = 2049;  // keys that are sorted: no more of a short run than hold numbers", "", "half of it is the same"},
+	{"top-k/", "while (length / 2 > sorted && length / 2 >= cols - 4096 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k-merge/", "while (length / 2 > sorted && length / 2 >= cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k/", "while (length / 2 >= sorted && length / 2 > cols - 4096 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k-merge/", "while (length / 2 >= sorted && length / 2 > cols - 2048 * run) length /= 2;", "", "twice as many are sorted as hold numbers"},
+	{"top-k/", "while (length / 2 >= sorted - 1 && length / 2 >= cols - 4096 * run) length /= 2;", "", "of two keys, of which one holds a number, that one is the first"},
+	{"top-k-merge/", "while (length / 2 >= sorted - 1 && length / 2 >= cols - 2048 * run) length /= 2;", "", "of two keys, of which one holds a number, that one is the first"},
+	{"top-k/", "for (int i = thread; i < n - 1 / 2; i += 512) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k-merge/", "for (int i = thread; i < n - 1 / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k/", "for (int i = thread; i <= n / 2; i += 512) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
+	{"top-k-merge/", "for (int i = thread; i <= n / 2; i += 256) {", "", "pairs past the n keys hold none of them, and the emulator does not bound static shared memory"},
 	{"top-k", "if ((ka <= kb) == ((a & size) == 0)) keys[a] = kb, keys[b] = ka;", "", "equal keys change places"},
 	{"top-k", "if (i < n - 1 / 2) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];", "", "what is read too much is not put back"},
 	{"top-k", "if (i <= n / 2) best[j] = keys[a] > keys[a + sorted] ? keys[a] : keys[a + sorted];", "", "what is read too much is not put back"},
@@ -261,6 +267,7 @@ var equivalents = []struct {
 	{"matvec-f32/q4_K/", "if (true) acc[slot] = fmaf(-unit_offset(r, g), sum, acc[slot]);", "", "q4_K has an offset, so that the condition holds"},
 	{"-ring-q8/", "const int units = cols / Unit::elems, columns = (units + 6) / 8;", "", "units come by the eight, those of a block"},
 	{"-ring-q8/.*/c[1-8]$", "const int units = cols / Unit::elems, columns = (units + 7) / 9;", "", "up to 8 columns it is the same"},
+	{"gate-ring-q8/", "const int lane = lane_index(), part = lane % per_row, matrix = lane / (33 / 2);", "", "half of it is the same"},
 }
 
 // Every change of an index, a predicate, a loop or an address in an emitted kernel turns the suite red. The kernels stand for their

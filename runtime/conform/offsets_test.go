@@ -51,16 +51,17 @@ func TestAddressesAre64Bits(t *testing.T) {
 }
 
 var (
+	kernelHead  = regexp.MustCompile(`\nMINFER_KERNEL(?:_RESIDENT)?\(`)
 	wideName    = regexp.MustCompile(`\b(?:size_t|long long|int64_t|uint64_t) (\w+)( =|,|\))`)
 	globalName  = regexp.MustCompile(`(?:const )?(?:uint8_t|float|int|uint16_t|uint64_t)\*(?: __restrict__)? (\w+)`)
-	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared|full|tiles|weights|reinterpret_cast<\w+\*>\(ring|ring|stage)\b`)
+	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared|full|tiles|weights|reinterpret_cast<\w+\*>\((?:ring|partial)|ring|stage)\b`)
 	ofRow       = regexp.MustCompile(`^\d+ \* \w+$`)
 	offsetStart = regexp.MustCompile(`\b(\w+)(\[| \+ )`)
 )
 
 // narrowAddresses lists the lines that multiply an offset into global memory in 32 bits, and counts the offsets that multiply.
 func narrowAddresses(text string) (found int, narrow []string) {
-	for _, body := range strings.Split(text, "\nMINFER_KERNEL(")[1:] {
+	for _, body := range kernelHead.Split(text, -1)[1:] {
 		body, _, _ = strings.Cut(body, "\n}\n")
 		wide, global := map[string]bool{}, map[string]bool{}
 		for _, m := range wideName.FindAllStringSubmatch(body, -1) {

@@ -215,7 +215,8 @@ func TestManyTokens(t *testing.T) {
 func TestTop(t *testing.T) {
 	p := tall(t, hopper)
 	p.Graph.Vocab = 152064
-	for k, want := range map[int]string{1: "argmax/block, top-k-merge/block", 40: "top-k/block, top-k-merge/block, top-k-merge/block"} {
+	// The keys of 38 runs of 4096 logits fit one merge of 2048 up to k = 53; more need a second.
+	for k, want := range map[int]string{1: "argmax/block, top-k-merge/block", 40: "top-k/block, top-k-merge/block", 64: "top-k/block, top-k-merge/block, top-k-merge/block"} {
 		launches, bytes, err := p.Top(k)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +225,7 @@ func TestTop(t *testing.T) {
 		for _, l := range launches {
 			names = append(names, l.Variant.String())
 		}
-		if got := strings.Join(names, ", "); got != want || launches[len(launches)-1].Grid[0] != 1 || bytes < int64(KeyBytes*k)*75 {
+		if got := strings.Join(names, ", "); got != want || launches[len(launches)-1].Grid[0] != 1 || bytes < int64(KeyBytes*k)*38 {
 			t.Errorf("the best %d: %s, %d bytes, want %s", k, got, bytes, want)
 		}
 	}
