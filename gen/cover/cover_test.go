@@ -126,3 +126,61 @@ func TestSharesPartition(t *testing.T) {
 		}
 	})
 }
+
+// queued is an axis whose blocks turn to a queue after their runs, dealt by digits whose strides are off by some.
+func queued(t *rapid.T, off func(*rapid.T) int) (*layout.Geometry, *layout.Dealing) {
+	g := &layout.Geometry{Digits: []layout.PlacedDigit{{Name: "b", Place: layout.GridX}}}
+	stride, strides := 1, []int{0}
+	for range rapid.IntRange(1, 3).Draw(t, "digits") {
+		r := rapid.IntRange(1, 5).Draw(t, "radix")
+		g.Digits = append(g.Digits, layout.PlacedDigit{Name: "d", Place: layout.Slot, Radix: r})
+		strides = append(strides, max(1, stride+off(t)))
+		stride *= r
+	}
+	g.Digits = append(g.Digits, layout.PlacedDigit{Name: "o", Place: layout.Loop})
+	g.Axes = []layout.Dealing{{Axis: "row", Elems: 1, Stride: append(strides, stride), Share: 0, Queue: true}}
+	return g, &g.Axes[0]
+}
+
+// With a queue, digits that tile their period drop and repeat nothing, however many blocks share whatever extent.
+func TestQueueDropsNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, d := queued(t, func(*rapid.T) int { return 0 })
+		if flaws := Prove(g); len(flaws) > 0 {
+			t.Fatal(flaws)
+		}
+		extent, shares := rapid.IntRange(0, 2000).Draw(t, "extent"), rapid.IntRange(1, 40).Draw(t, "shares")
+		if dropped, repeated := Audit(g, d, extent, shares); dropped != nil || repeated != nil {
+			t.Fatalf("of %d in %d shares %v dropped, %v repeated", extent, shares, dropped, repeated)
+		}
+	})
+}
+
+// What the proof refuses, the queue drops or repeats: in its whole rounds the digits have all of their values.
+func TestQueueFindsWhatIsDropped(t *testing.T) {
+	refused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		g, d := queued(t, func(t *rapid.T) int { return rapid.SampledFrom([]int{0, 0, 1, -1}).Draw(t, "off") })
+		period, _ := g.Period(d)
+		shares := rapid.IntRange(1, 10).Draw(t, "shares")
+		dropped, repeated := Audit(g, d, 20*shares*period, shares)
+		flawed := len(Prove(g)) > 0
+		if flawed {
+			refused++
+		}
+		if clean := dropped == nil && repeated == nil; clean == flawed {
+			t.Fatalf("proof says flawed=%t, witness dropped %v, repeated %v: %+v", flawed, dropped, repeated, g)
+		}
+	})
+	if refused == 0 {
+		t.Error("no digits were drawn that do not tile")
+	}
+	// One index of each round, in the blocks' own runs and in the queue.
+	g := &layout.Geometry{
+		Digits: []layout.PlacedDigit{{Name: "b", Place: layout.GridX}, {Name: "d", Place: layout.Slot, Radix: 3}, {Name: "o", Place: layout.Loop}},
+		Axes:   []layout.Dealing{{Axis: "row", Elems: 1, Stride: []int{0, 1, 4}, Share: 0, Queue: true}},
+	}
+	if dropped, repeated := Audit(g, &g.Axes[0], 28, 2); dropped.String() != "3, 7, 11, 15 and 3 more" || dropped.Len() != 7 || repeated != nil {
+		t.Errorf("dropped %v, repeated %v", dropped, repeated)
+	}
+}
