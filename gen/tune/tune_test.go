@@ -114,18 +114,18 @@ func TestCandidates(t *testing.T) {
 	}
 	// Blocks over 1024 threads are not proved.
 	fam := c.Families[slices.IndexFunc(c.Families, func(f *model.Family) bool { return f.Name == "matvec-ring-q8" })]
-	v := fam.Variants[slices.IndexFunc(fam.Variants, func(v *model.Variant) bool { return v.Name == "c56" })]
+	v := fam.Variants[slices.IndexFunc(fam.Variants, func(v *model.Variant) bool { return v.Name == "c56_wide" })]
 	shape := bound.Shape{Dims: map[model.Dim]int64{model.Rows: 64, model.Cols: 14336, model.Tokens: 1}, Arch: 90, SharedBytes: 232448, Weights: v.Weights}
 	found := false
 	for _, x := range Candidates(c, fam, v, f, shape) {
-		if x.Variant.Name == "c56_group8" {
+		if x.Variant.Name == "c56_wide_group8" {
 			found = strings.Contains(x.Dropped, "not proved: a block has 3616 threads; sm90 allows 1024")
 		}
 	}
 	if !found {
-		t.Error("c56_group8 is not dropped for its threads")
+		t.Error("c56_wide_group8 is not dropped for its threads")
 	}
-	if v.Name != "c56" || v.Base != nil || v.Value("group") != 1 {
+	if v.Name != "c56_wide" || v.Base != nil || v.Value("group") != 2 {
 		t.Errorf("the variant of the spec has changed: %+v", v)
 	}
 }
