@@ -64,7 +64,7 @@ func fusedJobs(s *Subject) iter.Seq[*job] {
 				return
 			}
 		}
-		for i, rows := range append([]int64{1, 2, 3, 5, 7, 257, beyondRuns}, s.edges("rows", 300)...) {
+		for i, rows := range append([]int64{1, 2, 3, 5, 7, 257, beyondRuns, beyondRuns/tile*tile + 1}, s.edges("rows", 300)...) {
 			f := of(rows, g*int64(1+i%2), int64(1+i%4))
 			f.norm, f.bias, f.residual = i%2 == 1, i%2 == 0, i%3 == 0
 			if !try(f) {
