@@ -531,7 +531,7 @@ func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) mod
 }
 
 func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
-	r := model.Route{Arch: s.Arch.Or(0), Dim: model.Dim(s.Dim.Value), Above: int64(s.Above.Or(0)), UpTo: int64(s.UpTo.Or(0))}
+	r := model.Route{Arch: s.Arch.Or(0), Dim: model.Dim(s.Dim.Value), Above: int64(s.Above.Or(0)), UpTo: int64(s.UpTo.Or(0)), Tokens: int64(s.Tokens.Or(0))}
 	if (s.Above.Set() || s.UpTo.Set()) != s.Dim.Set() {
 		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
 	}

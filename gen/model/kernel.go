@@ -187,6 +187,7 @@ type Route struct {
 	Dim     Dim      // the preference holds while Above < dim <= UpTo (0: no limit)
 	Above   int64
 	UpTo    int64
+	Tokens  int64  // and there are more tokens than this
 	Why     string // device, date, command, figure
 }
 

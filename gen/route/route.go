@@ -117,7 +117,7 @@ func admits(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 
 func prefers(r *model.Route, s bound.Shape) bool {
 	n := s.Dims[r.Dim]
-	return (r.Arch == 0 || r.Arch == s.Arch) && (r.Above == 0 || n > r.Above) && (r.UpTo == 0 || n <= r.UpTo)
+	return (r.Arch == 0 || r.Arch == s.Arch) && (r.Above == 0 || n > r.Above) && (r.UpTo == 0 || n <= r.UpTo) && (r.Tokens == 0 || s.Dims[model.Tokens] > r.Tokens)
 }
 
 // Units is the number of indices of the axis that runs over cols, and its name; 0 where there is none.

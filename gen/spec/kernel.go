@@ -148,6 +148,7 @@ type KernelRoute struct {
 	Dim     Text   `yaml:"dim" jsonschema:"enum=rows,enum=cols,enum=tokens,enum=heads,enum=kv_heads,enum=head_dim,enum=context,enum=group" jsonschema_description:"The size that decides."`
 	Above   Int    `yaml:"above" jsonschema:"minimum=0,maximum=2147483647" jsonschema_description:"Preferred for sizes above this."`
 	UpTo    Int    `yaml:"up_to" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"Preferred for sizes up to this."`
+	Tokens  Int    `yaml:"tokens_above" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"And for more tokens than this."`
 
 	Provenance `yaml:",inline"`
 }

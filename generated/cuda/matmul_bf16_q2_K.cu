@@ -13,7 +13,7 @@
 //   row = 64*block + 32*across + group + 16*strip + 8*half covers all rows
 //   token = 64*tile + 32*along + 2*seat + 8*column + pair covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec 5346561302b5127f64c3737a11a32f6c457664c86ec258d509e487134efdee2f
+// spec 9e8ec7ee487da37dc1140794f840f84bfd865967451ac4eff10d4bc2029dbd5f
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q2_K.cuh"

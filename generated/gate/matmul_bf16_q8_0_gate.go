@@ -267,11 +267,11 @@ func refuseMatmulBf16Q8_0PaddedR160(q *kernel.Query) int {
 }
 func preferMatmulBf16Q8_0PaddedR160(q *kernel.Query) bool {
 	// Measured: 512 tokens on 132 multiprocessors: tiles of 160 rows are one round of blocks where those of 128 are two; lanes of q4_K, 5120 rows: 84.9 us against 132.9; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Rows > 4224 && q.Rows <= 5280 {
+	if q.Arch == 90 && q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
 		return true
 	}
 	// Measured: 512 tokens on 132 multiprocessors: three rounds against four; lanes of q4_K, 13824 rows: 258 us against 271; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Rows > 12672 && q.Rows <= 15840 {
+	if q.Arch == 90 && q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
 		return true
 	}
 	return false
@@ -365,11 +365,11 @@ func refuseMatmulBf16Q8_0LanesR160(q *kernel.Query) int {
 }
 func preferMatmulBf16Q8_0LanesR160(q *kernel.Query) bool {
 	// Measured: 512 tokens on 132 multiprocessors: tiles of 160 rows are one round of blocks where those of 128 are two; lanes of q4_K, 5120 rows: 84.9 us against 132.9; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Rows > 4224 && q.Rows <= 5280 {
+	if q.Arch == 90 && q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
 		return true
 	}
 	// Measured: 512 tokens on 132 multiprocessors: three rounds against four; lanes of q4_K, 13824 rows: 258 us against 271; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Rows > 12672 && q.Rows <= 15840 {
+	if q.Arch == 90 && q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
 		return true
 	}
 	return false

@@ -33,11 +33,9 @@ func TestCrossovers(t *testing.T) {
 		want       bool
 	}{
 		{"q4_K", 90, 1024, 1024, false},
-		{"q4_K", 90, 1025, 1024, true},
-		{"q4_K", 90, 151936, 1024, true},
-		{"q4_K", 90, 151936, 1280, false},
-		{"q6_K", 90, 1025, 1024, true},
-		{"q5_K", 90, 1025, 1024, false}, // not measured
+		{"q4_K", 90, 151936, 1024, false}, // measured: none
+		{"q6_K", 90, 1025, 1024, false},
+		{"q5_K", 121, 2048, 1024, false}, // not measured
 		{"q4_K", 80, 1025, 1024, false},
 		{"q4_K", 121, 2048, 4864, true},
 		{"q4_K", 121, 1, 23999744, true},
@@ -76,6 +74,10 @@ func TestGatesByName(t *testing.T) {
 	}
 	opted := func(q query) query {
 		q.SharedBytes = 163 << 10
+		return q
+	}
+	hopper := func(q query) query {
+		q.Arch = 90
 		return q
 	}
 	heads := func(headDim, group int64) query {
@@ -136,6 +138,13 @@ func TestGatesByName(t *testing.T) {
 		{"matmul-q8", "q6_K", file(512, 5120, 8*65535+1), "tokens 524281 breaks tokens <= 524280 (grid: 65535 blocks in grid.y * 8 tokens a block)"},
 		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 512)), "padded"},
 		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 64)), "padded_small"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 512))), "padded_r160"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 385))), "padded_r160"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 384))), "padded"}, // three rounds of tokens are one of blocks either way
+		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 64))), "padded_small"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(4224, 5120, 512))), "padded"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(5281, 5120, 512))), "padded"},
+		{"matmul-bf16", "q6_K", hopper(opted(padded(13824, 5120, 512))), "padded_r160"},
 		{"matmul-bf16", "q6_K", opted(padded(2048, 5120, 512)), "padded_small"},
 		{"matmul-bf16", "q6_K", padded(5120, 5120, 128*65535+1), "tokens 8388481 breaks tokens <= 8388480 (grid: 65535 blocks in grid.y * 128 tokens a block)"},
 		{"matmul-bf16", "q6_K", query{Rows: 5120, Cols: 5120, Tokens: 512, Weights: "padded", Arch: 80, SharedBytes: 131103}, "padded_small"},

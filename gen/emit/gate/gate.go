@@ -398,6 +398,9 @@ func prefer(r model.Route) jen.Code {
 	if r.UpTo > 0 {
 		add(jen.Id("q").Dot(dim(r.Dim)).Op("<=").Lit(int(r.UpTo)))
 	}
+	if r.Tokens > 0 {
+		add(jen.Id("q").Dot(dim(model.Tokens)).Op(">").Lit(int(r.Tokens)))
+	}
 	if len(*cond) <= 1 {
 		return jen.True()
 	}
