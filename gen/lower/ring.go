@@ -8,9 +8,9 @@ import (
 	"github.com/minfer/minfer/gen/model"
 )
 
-// Ring is the shared memory of a block that streams rows of a format: two barriers and the numbers of its rows for each stage, then Stages of Rows rows, then Sums
-// partial sums for each row of a tile, for one tile more than there are stages: the copying warp fills a stage anew before it adds up the
-// tile that lay there.
+// Ring is the shared memory of a block that streams rows of a format: two barriers and the numbers of its rows for each stage, then
+// Stages of Rows rows, then Sums partial sums for each row of a tile, for one tile more than there are stages: the copying warp fills a
+// stage anew before it adds up the tile that lay there.
 type Ring struct {
 	Stages, Rows, Sums int
 	Merged             int // octets of a warp that belong to one row, and whose sums become one partial sum
