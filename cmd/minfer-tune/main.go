@@ -207,6 +207,9 @@ func (o *options) tune() (err error) {
 	w := &sweep{ctx: o.ctx, catalog: c, driver: d, timer: timer, rounds: o.rounds, note: o.line, faults: map[string]string{}}
 	found := tune.Run{Device: d.Info().Name, Date: o.now().Format(time.DateOnly), Command: o.spelled()}
 	var measured []tune.Measured
+	if err := w.compile(all); err != nil {
+		return err
+	}
 	for i, s := range all {
 		w.note = func(format string, args ...any) {
 			o.line("%d of %d: "+format, append([]any{i + 1, len(all)}, args...)...)

@@ -146,6 +146,39 @@ type sweep struct {
 	faults  map[string]string                // by symbol of a kernel that was made and judged: what is wrong with it, or ""
 }
 
+// compile loads all contenders of all subjects at once, which compiles them side by side. A kernel that cannot be compiled or loaded is
+// no error yet: make finds out about each by itself, and what was compiled is in the cache.
+func (w *sweep) compile(all []*subject) error {
+	var variants []*kernel.Variant
+	sources := map[string]string{}
+	for _, s := range all {
+		for _, x := range s.contenders {
+			if x.dropped != "" {
+				continue
+			}
+			v := variantOf(w.catalog, s.fam, x.variant, s.format)
+			if sources[v.Source] != "" {
+				continue
+			}
+			text, err := cuda.Source(w.catalog, s.fam, x.variant, s.format)
+			if err != nil {
+				return err
+			}
+			sources[v.Source] = text
+			variants = append(variants, v)
+		}
+	}
+	w.note("compiling %d kernels", len(variants))
+	err := gpu.LoadSources(w.driver, variants, sources)
+	switch {
+	case w.ctx.Err() != nil:
+		return w.ctx.Err()
+	case errors.Is(err, gpu.ErrLost):
+		return err
+	}
+	return nil
+}
+
 // measure makes each contender, judges it and times all of them in turn. A contender that fails is dropped with the reason.
 func (w *sweep) measure(s *subject) error {
 	entries := make([]*kernel.Entry, len(s.contenders))
