@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -34,17 +35,22 @@ nothing is written.`,
 			if err != nil {
 				return err
 			}
+			listed := false // by go generate, which looks into every Go file after this
 			for _, c := range changes {
 				did := "wrote"
 				switch {
 				case c.New == nil:
 					did = "removed"
+					listed = listed || os.Getenv("GOFILE") != "" && filepath.Ext(c.Path) == ".go"
 				case c.Reason == output.Edited:
 					did = "overwrote edits of"
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", did, show(dir, c.Path))
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d files, %d changed\n", len(files), len(changes))
+			if listed {
+				fmt.Fprintln(cmd.ErrOrStderr(), "all is done; go generate will not find a Go file that was removed, says so this once and ends with 1")
+			}
 			return nil
 		},
 	}

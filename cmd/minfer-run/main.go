@@ -182,10 +182,6 @@ func (o *output) write(p []byte) (int, error) {
 	if o.err != nil {
 		return 0, o.err
 	}
-	if len(p) > 0 && isClosed(o.to) {
-		o.err = errNoReader
-		return 0, o.err
-	}
 	n, err := o.to.Write(p)
 	if err != nil && !noReader(err) {
 		err = fmt.Errorf("cannot write the output: %w", cause(err))
@@ -203,11 +199,8 @@ func cause(err error) error {
 	return err
 }
 
-// errNoReader says that the output goes nowhere.
-var errNoReader = errors.New("nobody reads the output")
-
 func noReader(err error) bool {
-	return errors.Is(err, errNoReader) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // execute finds the verb and runs it.
