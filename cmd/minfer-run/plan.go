@@ -311,7 +311,7 @@ type planFlags struct {
 }
 
 func (a *app) planCommand() *cobra.Command {
-	o := &planFlags{tokens: 1, bandwidth: 4.64e12}
+	o := &planFlags{tokens: 1}
 	cmd := &cobra.Command{
 		Use:   "plan [flags]",
 		Short: "Show the kernel launches of a step on a GPU",
@@ -319,14 +319,14 @@ func (a *app) planCommand() *cobra.Command {
 its grid and block, the bytes of weights that it reads (content, and streamed with
 padding), and the time that the memory takes for them. No GPU is needed.`,
 		Example: `  minfer-run plan -m model.gguf
-  minfer-run plan -m model.gguf --tokens 512 --arch 80 --bandwidth 2.0e12`,
+  minfer-run plan -m model.gguf --tokens 512 --arch 80 --bandwidth 1.5e12`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.plan(o) },
 	}
 	f := a.flags(cmd)
 	f.group("Plan")
 	o.add(f)
 	f.integer(&o.tokens, 1, 65535, nil, "--tokens", "N", "tokens of the step: 1 generates, more are a piece of a prompt; logits are computed for the last")
-	f.add("--bandwidth", "X", "bytes a second that the memory streams", &value{text: "4.64e12", parse: func(s string) error {
+	f.add("--bandwidth", "X", "bytes a second that the memory streams (default as the GPU of --arch)", &value{parse: func(s string) error {
 		if err := parseNonNegative(s, &o.bandwidth); err != nil || o.bandwidth == 0 {
 			return rangeError{s, "a number above 0, in bytes per second"}
 		}
@@ -389,6 +389,10 @@ func (a *app) plan(o *planFlags) error {
 		return err
 	}
 	name, t := targetOf(o.arch)
+	if o.bandwidth == 0 {
+		m, _ := machine.Of(o.arch)
+		o.bandwidth = 1e9 * float64(m.StreamGB)
+	}
 	p, err := plan.New(g, t, o.options())
 	if err != nil {
 		return err

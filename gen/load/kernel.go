@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ func (l *loader) device(s *spec.Device) *model.Device {
 	if s.Device.Set() {
 		l.fileName(s.Device)
 	}
-	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, GPU: s.GPU.Value, SMs: s.SMs.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
+	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, GPU: s.GPU.Value, SMs: s.SMs.Value, StreamGB: s.StreamGB.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
 		GridX: int64(s.GridX.Value), GridY: int64(s.GridY.Value), GridZ: int64(s.GridZ.Value),
 		SharedStaticBytes: s.SharedStaticBytes.Value, SharedBytes: s.SharedBytes.Value, SharedPerSMBytes: s.SharedPerSMBytes.Value,
 		RegistersPerSM: s.RegistersPerSM.Value, ThreadsPerSM: s.ThreadsPerSM.Value, BlocksPerSM: s.BlocksPerSM.Value}
@@ -534,6 +535,13 @@ func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
 	r := model.Route{Arch: s.Arch.Or(0), Dim: model.Dim(s.Dim.Value), Above: int64(s.Above.Or(0)), UpTo: int64(s.UpTo.Or(0)), Tokens: int64(s.Tokens.Or(0))}
 	if (s.Above.Set() || s.UpTo.Set()) != s.Dim.Set() {
 		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
+	}
+	sizes := sizesOf(b.family)
+	if s.Dim.Set() && !slices.Contains(sizes, r.Dim) {
+		b.diags.Addf(s.Dim.At, "routes: the family has no size %s; the sizes are %s", r.Dim, strings.Trim(fmt.Sprint(sizes), "[]"))
+	}
+	if s.Tokens.Set() && !slices.Contains(sizes, model.Tokens) {
+		b.diags.Addf(s.Tokens.At, "routes: tokens_above, but the family has no size tokens; the sizes are %s", strings.Trim(fmt.Sprint(sizes), "[]"))
 	}
 	r.Formats = b.formatsOf("routes", s.Formats)
 	r.Why = provenance(s.Provenance)

@@ -69,6 +69,8 @@ func TestKernelRefusals(t *testing.T) {
 		{attend, "share: share", "share: warp", "deal.position: digit warp cannot share the axis; an open digit of the grid can"},
 		{matvec, "elems_of: {q4_K: 64}", "elems_of: {f16: 64}", "deal.unit.elems_of: f16 is no format of the family"},
 		{matvec, "dim: cols, above: 8192, ", "above: 8192, ", "routes: above and up_to need the dim that they compare"},
+		{matvec, "dim: cols, above: 8192, ", "dim: heads, above: 8192, ", "routes: the family has no size heads; the sizes are cols rows tokens"},
+		{norm, "block: {doc", "block: {routes: [{tokens_above: 3, figure: f, device: d, date: \"2026-12-01\", command: c}], doc", "routes: tokens_above, but the family has no size tokens; the sizes are cols rows"},
 		{matvec, "{dim: cols, above", "{formats: [f16], dim: cols, above", "routes: f16 is no format of the family"},
 		{f32, "    elems_up_to: 23999999\n", "", "crossovers: no size is bounded; give rows_above, cols_up_to or elems_up_to"},
 		{f32, "class: q8\n    formats: [q4_K]", "class: f32\n    formats: [q4_K]", "crossovers: f32 is the family's own class; variants of one class are ordered by routes"},

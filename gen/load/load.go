@@ -53,11 +53,20 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 		}
 	}
 	l.unique(set)
-	l.layouts(set, catalog.Formats)
-	catalog.Tilings = l.tilings(set, catalog.Formats)
+	// What builds on specs waits until they are without a fault: what it then lacks would be but a consequence, and hide the fault.
+	if len(catalog.Formats) == len(set.Formats) {
+		l.layouts(set, catalog.Formats)
+		catalog.Tilings = l.tilings(set, catalog.Formats)
+	}
 	catalog.Devices = l.devices(set)
-	families := l.families(set, catalog.Formats, catalog.Devices)
-	l.routes(set, families, catalog.Devices)
+	var families []*model.Family
+	if len(l.diags) == 0 && len(catalog.Formats) == len(set.Formats) && len(catalog.Tilings) == len(set.Tilings) && len(catalog.Devices) == len(set.Devices) &&
+		!slices.ContainsFunc(set.Layouts, func(s *spec.Layout) bool { return s.Faulty }) {
+		families = l.families(set, catalog.Formats, catalog.Devices)
+		if len(l.diags) == 0 && len(families) == len(set.Kernels) {
+			l.routes(set, families, catalog.Devices)
+		}
+	}
 	for _, f := range families {
 		if f.CPU {
 			catalog.CPU = append(catalog.CPU, f)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/model"
@@ -32,8 +33,11 @@ func (l *loader) routes(set *spec.Set, families []*model.Family, devices []*mode
 			continue
 		}
 		for _, run := range s.Runs {
+			if _, err := time.Parse(time.DateOnly, run.Date.Value); err != nil {
+				l.diags.Addf(run.Date.At, "date: there is no day %s", run.Date.Value)
+			}
 			for _, w := range run.First {
-				l.win(set, families, devices[i].Arch, run, w)
+				l.win(families, devices[i].Arch, run, w)
 			}
 		}
 	}
@@ -66,13 +70,11 @@ func derived(v *model.Variant) int {
 }
 
 // win resolves one row of routes.
-func (l *loader) win(set *spec.Set, families []*model.Family, arch int, run spec.Run, w spec.Win) {
+func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Win) {
 	i := slices.IndexFunc(families, func(f *model.Family) bool { return f.Name == w.Kernel.Value && !f.CPU })
 	if i < 0 {
-		if !slices.ContainsFunc(set.Kernels, func(s *spec.Kernel) bool { return s.Kernel.Value == w.Kernel.Value && s.Target.Value != "cpu" }) {
-			l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s", w.Kernel.Value)
-		}
-		return // or what is wrong with the family has been said
+		l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s", w.Kernel.Value)
+		return
 	}
 	fam := families[i]
 	var f *model.Format
@@ -109,8 +111,7 @@ func (l *loader) win(set *spec.Set, families []*model.Family, arch int, run spec
 		return
 	}
 	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
-	sizes := slices.Sorted(maps.Values(fam.Dims))
-	sizes = slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
+	sizes := sizesOf(fam)
 	for _, e := range w.Shape.Entries {
 		if !slices.Contains(sizes, model.Dim(e.Name.Value)) {
 			l.diags.Addf(e.Name.At, "shape: %s has no size %s; the sizes are %s", fam.Name, e.Name.Value, strings.Trim(fmt.Sprint(sizes), "[]"))
@@ -137,6 +138,12 @@ func (l *loader) win(set *spec.Set, families []*model.Family, arch int, run spec
 		}
 	}
 	v.First = append(v.First, first)
+}
+
+// sizesOf is what preferences may depend on: the sizes of a family, without how its work is shared out.
+func sizesOf(fam *model.Family) []model.Dim {
+	sizes := slices.Sorted(maps.Values(fam.Dims))
+	return slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
 }
 
 // settings resolves the values of a row, each of which the spec of the variant lists.

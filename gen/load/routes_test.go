@@ -126,9 +126,10 @@ func TestRoutesAreRefused(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"routes: sm91\n": "no device is called sm91", "routes: sm80\n": "the name sm80 differs from the file's",
+		"routes: sm91\nruns: [{date: \"2026-12-01\"": "no device is called sm91", "routes: sm80\nruns: [{date: \"2026-12-01\"": "the name sm80 differs from the file's",
+		"routes: sm90\nruns: [{date: \"2026-02-30\"": "specs/routes/sm90.yaml:2:15: date: there is no day 2026-02-30",
 	} {
-		fsys := fstest.MapFS{"routes/sm90.yaml": {Data: []byte(text + "runs: [{device: a, date: \"2026-12-01\", command: b, first: [{kernel: k, variant: v, shape: {rows: 1}, figure: f}]}]\n")}}
+		fsys := fstest.MapFS{"routes/sm90.yaml": {Data: []byte(text + ", device: a, command: b, first: [{kernel: k, variant: v, shape: {rows: 1}, figure: f}]}]\n")}}
 		for name, file := range few() {
 			fsys[name] = file
 		}

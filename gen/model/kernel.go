@@ -33,8 +33,8 @@ type Device struct {
 	Name              string
 	Spec              string
 	Doc               string
-	GPU               string // one of the class, which has so many multiprocessors
-	SMs               int
+	GPU               string // one of the class, which has so many multiprocessors, and streams so many 10^9 bytes a second
+	SMs, StreamGB     int
 	Arch              int // compute capability * 10
 	Warp              int
 	Threads           int // of a block

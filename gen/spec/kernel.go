@@ -210,6 +210,7 @@ type Device struct {
 	Device            Text `yaml:"device" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"Name of the class; also the name of the file."`
 	GPU               Text `yaml:"gpu" jsonschema:"required" jsonschema_description:"A GPU of the class, for what is planned without one."`
 	SMs               Int  `yaml:"sms" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Multiprocessors of that GPU."`
+	StreamGB          Int  `yaml:"stream_gb_per_s" jsonschema:"required,minimum=1,maximum=1000000" jsonschema_description:"10^9 bytes that its memory streams in a second."`
 	Arch              Int  `yaml:"arch" jsonschema:"required,minimum=50,maximum=200" jsonschema_description:"Compute capability times 10."`
 	Warp              Int  `yaml:"warp" jsonschema:"required,minimum=1,maximum=1024" jsonschema_description:"Threads of a warp."`
 	Threads           Int  `yaml:"threads" jsonschema:"required,minimum=1,maximum=65536" jsonschema_description:"Most threads of a block."`

@@ -10,6 +10,7 @@ type Machine struct {
 	Arch        int    // compute capability * 10
 	SMs         int    // multiprocessors
 	SharedBytes int    // shared memory that a block may ask for
+	StreamGB    int    // 10^9 bytes that its memory streams in a second
 }
 
 // Of is the machine of an architecture.
@@ -24,7 +25,7 @@ func Of(arch int) (Machine, bool) {
 
 // All lists them by architecture.
 var All = []Machine{
-	{Class: "sm80", Name: "A100", Arch: 80, SMs: 108, SharedBytes: 166912},
-	{Class: "sm90", Name: "H200", Arch: 90, SMs: 132, SharedBytes: 232448},
-	{Class: "sm121", Name: "GB10", Arch: 121, SMs: 48, SharedBytes: 101376},
+	{Class: "sm80", Name: "A100", Arch: 80, SMs: 108, SharedBytes: 166912, StreamGB: 2039},
+	{Class: "sm90", Name: "H200", Arch: 90, SMs: 132, SharedBytes: 232448, StreamGB: 4640},
+	{Class: "sm121", Name: "GB10", Arch: 121, SMs: 48, SharedBytes: 101376, StreamGB: 273},
 }

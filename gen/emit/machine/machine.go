@@ -26,6 +26,7 @@ type Machine struct {
 	Arch        int    // compute capability * 10
 	SMs         int    // multiprocessors
 	SharedBytes int    // shared memory that a block may ask for
+	StreamGB    int    // 10^9 bytes that its memory streams in a second
 }
 
 // Of is the machine of an architecture.
@@ -50,7 +51,7 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 	var b bytes.Buffer
 	b.WriteString(emit.Marker("specs/devices") + head)
 	for _, d := range c.Devices {
-		fmt.Fprintf(&b, "{Class: %q, Name: %q, Arch: %d, SMs: %d, SharedBytes: %d},\n", d.Name, d.GPU, d.Arch, d.SMs, d.SharedBytes)
+		fmt.Fprintf(&b, "{Class: %q, Name: %q, Arch: %d, SMs: %d, SharedBytes: %d, StreamGB: %d},\n", d.Name, d.GPU, d.Arch, d.SMs, d.SharedBytes, d.StreamGB)
 	}
 	b.WriteString("}\n")
 	file, err := emit.GoFile("machine/machine.go", b.Bytes())
