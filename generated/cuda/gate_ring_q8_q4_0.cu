@@ -25,11 +25,11 @@
 //   row = row_lo + 2*group + slot + 24*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// gate_ring_q8_q4_0_c4: Up to 4 columns, sixteen groups of a pair of rows at a time.
-//   row = row_lo + group + 16*round covers all rows, by each block's own run, then by rounds out of a queue
+// gate_ring_q8_q4_0_c4: Up to 4 columns, eight groups of two pairs of rows at a time.
+//   row = row_lo + 2*group + slot + 16*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec 54621b29251663cec0985d66a1889e1b4b1b9e85b00347fad648879739dc2719
+// spec 07e936c97d62e8f0c168c0f63d73e4982cf85296e62e2a768b7fa9ac4c4ddda8
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_0.cuh"
@@ -102,8 +102,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restrict
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -114,16 +114,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
     constexpr int per_row = 4, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -146,11 +148,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restrict
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -226,8 +230,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c56, 928, 1, (const uint8_t* __restrict
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -300,8 +303,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restrict
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -312,16 +315,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -344,11 +349,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restrict
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -424,8 +431,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c32, 800, 1, (const uint8_t* __restrict
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -498,8 +504,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c20, 672, 1, (const uint8_t* __restrict
   if (threadIdx.x == 640) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 20);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 20);
     }
     fence_async();
   }
@@ -510,16 +516,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c20, 672, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -542,11 +550,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c20, 672, 1, (const uint8_t* __restrict
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 20 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -622,8 +632,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c20, 672, 1, (const uint8_t* __restrict
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -696,8 +705,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restrict
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -708,16 +717,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -740,11 +751,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restrict
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -820,8 +833,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c16, 800, 1, (const uint8_t* __restrict
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -894,8 +906,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c14, 704, 1, (const uint8_t* __restrict
   if (threadIdx.x == 672) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 21);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 21);
     }
     fence_async();
   }
@@ -906,16 +918,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c14, 704, 1, (const uint8_t* __restrict
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -938,11 +952,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c14, 704, 1, (const uint8_t* __restrict
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 21 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1018,8 +1034,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c14, 704, 1, (const uint8_t* __restrict
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1092,8 +1107,8 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c8, 800, 1, (const uint8_t* __restrict_
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -1104,16 +1119,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c8, 800, 1, (const uint8_t* __restrict_
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1136,11 +1153,13 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c8, 800, 1, (const uint8_t* __restrict_
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1216,8 +1235,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c8, 800, 1, (const uint8_t* __restrict_
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1250,10 +1268,10 @@ constexpr long long gate_ring_q8_q4_0_c4_SharedBytes = 5120;
 MINFER_BOUNDS(gate_ring_q8_q4_0_c4, {gate_ring_q8_q4_0_c4_MinArch, gate_ring_q8_q4_0_c4_BlockBytes, gate_ring_q8_q4_0_c4_ColsMultiple, gate_ring_q8_q4_0_c4_MinRows, gate_ring_q8_q4_0_c4_MaxRows, gate_ring_q8_q4_0_c4_MinTokens, gate_ring_q8_q4_0_c4_MaxTokens, gate_ring_q8_q4_0_c4_MinCols, gate_ring_q8_q4_0_c4_MaxCols, gate_ring_q8_q4_0_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 288, 1, (const uint8_t* __restrict__ w, const uint8_t* __restrict__ w_up, const float* __restrict__ x, const float* __restrict__ norm, unsigned* __restrict__ claims, float* __restrict__ y, int rows, int cols, float eps)) {
   typedef q4_0_lanes Unit;
   // A stage holds `tile` rows of each of two matrices; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 16, sums = 1, merged = 4, slots = 1;
+  constexpr int stages = 8, tile = 16, sums = 1, merged = 4, slots = 2;
   static_assert((stages + 1) * 32 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
@@ -1276,7 +1294,7 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
-  const bool helper = threadIdx.x >= 512;
+  const bool helper = threadIdx.x >= 256;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
     const int n = end - first;
@@ -1287,11 +1305,11 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
     ring_copy(to, w, first, n, 0, rows, row_bytes, full + s);
     ring_copy(to + tile * row_bytes, w_up, first, n, 0, rows, row_bytes, full + s);
   };
-  if (threadIdx.x == 512) {
+  if (threadIdx.x == 256) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -1302,16 +1320,18 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 2;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row, matrix = lane / (32 / 2);
+    const int part = lane % per_row, matrix = lane / (32 / 2);
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1334,12 +1354,14 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          mbar_follow(full + at.stage, fills);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 8 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1367,9 +1389,9 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
   q4_0_lanes_acts x8;
   {
     a8_file a[1];
-    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<8, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
-    named_barrier(1, 512);
+    named_barrier(1, 256);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];
@@ -1385,37 +1407,36 @@ MINFER_KERNEL_RESIDENT(gate_ring_q8_q4_0_c4, 544, 1, (const uint8_t* __restrict_
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x;  // a tile is the first round of its run
-    const int first = row_lo + group + 16*0, in_tile = first - row_lo;
+    const int first = row_lo + 2*group + 0 + 16*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + group + 16*0, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 16*0, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[((held * 2 + seat / slots) * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }

@@ -63,7 +63,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded, 384, (const uint8_t* __restrict__ w, cons
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -126,8 +126,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded, 384, (const uint8_t* __restrict__ w, cons
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -215,7 +214,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded_r160, 384, (const uint8_t* __restrict__ w,
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -278,8 +277,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded_r160, 384, (const uint8_t* __restrict__ w,
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -367,7 +365,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded_small, 256, (const uint8_t* __restrict__ w
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 4);
+      mbar_init_warps(empty + s, 4);
     }
     fence_async();
   }
@@ -430,8 +428,7 @@ MINFER_KERNEL(matmul_bf16_q4_1_padded_small, 256, (const uint8_t* __restrict__ w
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);

@@ -75,7 +75,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded, 384, (const uint8_t* __restrict__ w, cons
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -138,8 +138,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded, 384, (const uint8_t* __restrict__ w, cons
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -227,7 +226,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes, 384, (const uint8_t* __restrict__ w, const
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -290,8 +289,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes, 384, (const uint8_t* __restrict__ w, const
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -379,7 +377,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded_r160, 384, (const uint8_t* __restrict__ w,
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -442,8 +440,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded_r160, 384, (const uint8_t* __restrict__ w,
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -531,7 +528,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes_r160, 384, (const uint8_t* __restrict__ w, 
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 8);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -594,8 +591,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes_r160, 384, (const uint8_t* __restrict__ w, 
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -683,7 +679,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded_small, 256, (const uint8_t* __restrict__ w
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 4);
+      mbar_init_warps(empty + s, 4);
     }
     fence_async();
   }
@@ -746,8 +742,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_padded_small, 256, (const uint8_t* __restrict__ w
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);
@@ -835,7 +830,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes_small, 256, (const uint8_t* __restrict__ w,
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 128);
-      mbar_init(empty + s, 4);
+      mbar_init_warps(empty + s, 4);
     }
     fence_async();
   }
@@ -898,8 +893,7 @@ MINFER_KERNEL(matmul_bf16_q5_K_lanes_small, 256, (const uint8_t* __restrict__ w,
       if (k + 1 < tile_elems / 16) {
         load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
       } else {
-        warp_barrier();
-        if (lane == 0) mbar_arrive(empty + stage);
+        mbar_arrive_warp(empty + stage);
         if (round + 1 < rounds) {
           mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
           load(0, tiles + next * stage_bytes, 0);

@@ -106,8 +106,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -118,16 +118,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
     constexpr int per_row = 16, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -150,11 +152,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -224,8 +228,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c112, 928, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -294,8 +297,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
   if (threadIdx.x == 608) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 19);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 19);
     }
     fence_async();
   }
@@ -306,16 +309,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
     constexpr int per_row = 16, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -338,11 +343,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -412,8 +419,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c76_wide, 640, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -483,8 +489,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -495,16 +501,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
     constexpr int per_row = 8, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -527,11 +535,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -601,8 +611,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c56_wide, 928, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -672,8 +681,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -684,16 +693,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
     constexpr int per_row = 4, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -716,11 +727,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -790,8 +803,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c32_wide, 800, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -861,8 +873,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
   if (threadIdx.x == 480) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 15);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 15);
     }
     fence_async();
   }
@@ -873,16 +885,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -905,11 +919,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -979,8 +995,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c20_wide, 512, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1050,8 +1065,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -1062,16 +1077,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -1094,11 +1111,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -1168,8 +1187,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c16_wide, 800, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1239,8 +1257,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
   if (threadIdx.x == 448) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 14);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 14);
     }
     fence_async();
   }
@@ -1251,16 +1269,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -1283,11 +1303,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -1357,8 +1379,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c14_wide, 480, 1, (const uint8_t* __r
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1428,8 +1449,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
   if (threadIdx.x == 512) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 16);
     }
     fence_async();
   }
@@ -1440,16 +1461,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -1472,11 +1495,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -1546,8 +1571,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c8, 544, 1, (const uint8_t* __restric
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1617,8 +1641,8 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
   if (threadIdx.x == 512) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 16);
     }
     fence_async();
   }
@@ -1629,16 +1653,18 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
     // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
@@ -1661,11 +1687,13 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
         }
         float sum = 0.0f;
         if (live) {
@@ -1735,8 +1763,7 @@ MINFER_KERNEL_RESIDENT(matvec_ring_q8_q8_0_c4, 544, 1, (const uint8_t* __restric
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }

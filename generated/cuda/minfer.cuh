@@ -68,6 +68,12 @@
 //   mbar_init(bar, count)                                     uint64_t bar in shared memory; one thread, then fence_async(), then
 //                                                             block_barrier()
 //   mbar_arrive(bar), mbar_wait(bar, parity)                  wait until the phase of that parity (0 first) has completed
+//   mbar_init_warps(bar, warps)                               mbar_init for warps that arrive as one, by either of the next two
+//   mbar_arrive_warp(bar)                                     all lanes of the warp: what each did before is done for those who waited
+//   mbar_follow(bar, led)                                     all lanes, after one of them may have arrived for the warp: led is true in that
+//                                                             lane. It costs nothing and does nothing unless compiled with
+//                                                             -DMINFER_LANES_ARRIVE: then each lane arrives, for checkers to which an arrival
+//                                                             tells of what its own lane did alone
 //   mbar_expect(bar, bytes)                                   [bulk] arrives once and adds `bytes` to what the phase waits for
 //   bulk_copy(shared, global, bytes, bar)                     [bulk] starts a copy that completes on bar; one thread calls it;
 //                                                             addresses and bytes are multiples of 16. L2 gives up what it brought
@@ -332,6 +338,20 @@ MINFER_DEVICE void mbar_init(uint64_t* bar, unsigned count) {
 MINFER_DEVICE void mbar_arrive(uint64_t* bar) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(minfer_shared_address(bar)) : "memory");
 }
+#ifdef MINFER_LANES_ARRIVE
+MINFER_DEVICE void mbar_init_warps(uint64_t* bar, unsigned warps) { mbar_init(bar, 32 * warps); }
+MINFER_DEVICE void mbar_arrive_warp(uint64_t* bar) { mbar_arrive(bar); }
+MINFER_DEVICE void mbar_follow(uint64_t* bar, bool led) {
+  if (warp_any(led) && !led) mbar_arrive(bar);
+}
+#else
+MINFER_DEVICE void mbar_init_warps(uint64_t* bar, unsigned warps) { mbar_init(bar, warps); }
+MINFER_DEVICE void mbar_arrive_warp(uint64_t* bar) {
+  warp_barrier();
+  if (lane_index() == 0) mbar_arrive(bar);
+}
+MINFER_DEVICE void mbar_follow(uint64_t*, bool) {}
+#endif
 MINFER_DEVICE void mbar_wait(uint64_t* bar, unsigned parity) {
   unsigned done;
   do {

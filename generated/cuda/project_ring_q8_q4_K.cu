@@ -33,11 +33,19 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// project_ring_q8_q4_K_c4: Up to 4 columns, sixteen groups of two rows at a time.
-//   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
+// project_ring_q8_q4_K_c4: Up to 4 columns, eight groups of four rows at a time.
+//   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec d2325a3b36b0a1a3032c0e99b2d3b653d4faa210aff3d170b6e9ffd44befa0fd
+// project_ring_q8_q4_K_c20_group2_stages4: Up to 20 columns, five groups of four rows at a time; group 2; stages 4.
+//   row = row_lo + 4*group + slot + 8*round covers all rows, by each block's own run, then by rounds out of a queue
+//   token = 0 covers tokens 0..0: 1 elements = 1 tokens
+//   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
+// project_ring_q8_q4_K_c20_group4_slot8_stages4: Up to 20 columns, five groups of four rows at a time; group 4; slot 8; stages 4.
+//   row = row_lo + 8*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
+//   token = 0 covers tokens 0..0: 1 elements = 1 tokens
+//   unit = 8*column + seat covers units 0..159: 20 columns * 8 seats * 32 elements = 5120 cols
+// spec 4eec5e8f3cee761a1baaa0409f75bfb639aa1ac849c78169a3852245a65015f7
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"
@@ -111,8 +119,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c112, 928, 1, (const uint8_t* __rest
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -123,16 +131,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c112, 928, 1, (const uint8_t* __rest
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
     constexpr int per_row = 16, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -161,11 +171,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c112, 928, 1, (const uint8_t* __rest
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -240,8 +252,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c112, 928, 1, (const uint8_t* __rest
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -315,8 +326,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c76, 640, 1, (const uint8_t* __restr
   if (threadIdx.x == 608) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 19);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 19);
     }
     fence_async();
   }
@@ -327,16 +338,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c76, 640, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
     constexpr int per_row = 8, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -365,11 +378,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c76, 640, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -444,8 +459,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c76, 640, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -520,8 +534,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restr
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -532,16 +546,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
     constexpr int per_row = 4, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -570,11 +586,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -649,8 +667,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c56, 928, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -725,8 +742,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restr
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -737,16 +754,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -775,11 +794,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -854,8 +875,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c32, 800, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -930,8 +950,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20, 832, 1, (const uint8_t* __restr
   if (threadIdx.x == 800) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 25);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 25);
     }
     fence_async();
   }
@@ -942,16 +962,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20, 832, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -980,11 +1002,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20, 832, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 25 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1059,8 +1083,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20, 832, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1135,8 +1158,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restr
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -1147,16 +1170,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1185,11 +1210,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1264,8 +1291,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c16, 800, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1340,8 +1366,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restr
   if (threadIdx.x == 448) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 14);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 14);
     }
     fence_async();
   }
@@ -1352,16 +1378,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1390,11 +1418,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1469,8 +1499,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c14, 480, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 8 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1545,8 +1574,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restri
   if (threadIdx.x == 512) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 16);
     }
     fence_async();
   }
@@ -1557,16 +1586,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1595,11 +1626,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restri
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1674,8 +1707,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c8, 544, 1, (const uint8_t* __restri
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1708,10 +1740,10 @@ constexpr long long project_ring_q8_q4_K_c4_SharedBytes = 1536;
 MINFER_BOUNDS(project_ring_q8_q4_K_c4, {project_ring_q8_q4_K_c4_MinArch, project_ring_q8_q4_K_c4_BlockBytes, project_ring_q8_q4_K_c4_ColsMultiple, project_ring_q8_q4_K_c4_MinRows, project_ring_q8_q4_K_c4_MaxRows, project_ring_q8_q4_K_c4_MinTokens, project_ring_q8_q4_K_c4_MaxTokens, project_ring_q8_q4_K_c4_MinCols, project_ring_q8_q4_K_c4_MaxCols, project_ring_q8_q4_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 288, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q4_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 2;
+  constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 4;
   static_assert((stages + 1) * 32 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
@@ -1735,7 +1767,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
-  const bool helper = threadIdx.x >= 512;
+  const bool helper = threadIdx.x >= 256;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
     const int n = end - first;
@@ -1747,11 +1779,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
     ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
-  if (threadIdx.x == 512) {
+  if (threadIdx.x == 256) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -1762,16 +1794,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1800,12 +1834,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          mbar_follow(full + at.stage, fills);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 8 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1832,9 +1868,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
   q4_K_lanes_acts x8;
   {
     a8_file a[1];
-    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<8, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
-    named_barrier(1, 512);
+    named_barrier(1, 256);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];
@@ -1850,37 +1886,452 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c4, 544, 1, (const uint8_t* __restri
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 32*0, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*0, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
+    mbar_arrive_warp(empty + at.stage);
+  }
+  if (threadIdx.x == 0) MINFER_MARK(4);
+}
+#endif
+
+// c20_group2_stages4
+// code: the body uses instructions of this architecture.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MinArch = 90;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_BlockBytes = 144;
+static_assert(q4_K_lanes::block_bytes == project_ring_q8_q4_K_c20_group2_stages4_BlockBytes * q4_K_lanes::block_elems / 256, "project_ring_q8_q4_K_c20_group2_stages4 reads blocks of another size");
+// block: a row is whole q4_K blocks.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_ColsMultiple = 256;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MinRows = 1;
+// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MaxRows = 2147483640;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MinTokens = 1;
+// coverage: 1 elements.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MaxTokens = 1;
+static_assert(1ll * 1ll == project_ring_q8_q4_K_c20_group2_stages4_MaxTokens, "coverage: 1 elements");
+// work: at least one whole 256.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MinCols = 256;
+// coverage: 20 columns * 8 seats * 32 elements.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_MaxCols = 5120;
+static_assert(20ll * 8ll * 32ll == project_ring_q8_q4_K_c20_group2_stages4_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
+// memory: 4 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q4_K_c20_group2_stages4_SharedBytes = 1056;
+MINFER_BOUNDS(project_ring_q8_q4_K_c20_group2_stages4, {project_ring_q8_q4_K_c20_group2_stages4_MinArch, project_ring_q8_q4_K_c20_group2_stages4_BlockBytes, project_ring_q8_q4_K_c20_group2_stages4_ColsMultiple, project_ring_q8_q4_K_c20_group2_stages4_MinRows, project_ring_q8_q4_K_c20_group2_stages4_MaxRows, project_ring_q8_q4_K_c20_group2_stages4_MinTokens, project_ring_q8_q4_K_c20_group2_stages4_MaxTokens, project_ring_q8_q4_K_c20_group2_stages4_MinCols, project_ring_q8_q4_K_c20_group2_stages4_MaxCols, project_ring_q8_q4_K_c20_group2_stages4_SharedBytes});
+
+#if MINFER_HAS_BULK
+MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20_group2_stages4, 352, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+  typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
+  constexpr int stages = 4, tile = 8, sums = 5, merged = 4, slots = 4;
+  static_assert((stages + 1) * 8 * sums <= 200 && 200 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
+  const int block = (int)blockIdx.x;
+  const int group = ((int)threadIdx.x / 160);
+  const int column = (((int)threadIdx.x / 8) % 20);
+  const int seat = ((int)threadIdx.x % 8);
+  const int rows = rows0 + rows1 + rows2;
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
+  const int shares = (int)gridDim.x;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
+  const int units = cols / Unit::elems, columns = (units + 7) / 8;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
+  uint64_t* full = dynamic_shared<uint64_t>();
+  uint64_t* empty = full + stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
+  float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 200);  // of x, then their scales, then sums of squares
+  float* scales = reinterpret_cast<float*>(codes + cols);
+  float* squares = scales + cols / 32;
+  const bool helper = threadIdx.x >= 320;
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
+    ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
+    ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
+  };
+  if (threadIdx.x == 320) {
+    MINFER_MARK(0);
+    for (int s = 0; s < stages; s++) {
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 10);
+    }
+    fence_async();
+  }
+  dependency_launch();
+  block_barrier();
+  RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
+  if (helper) {
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
+    }
     warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
+    constexpr int per_row = 4, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int part = lane % per_row;
+    float factor = 1.0f;
+    dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
+      MINFER_UNROLL
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
+        // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
+        const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
+        const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
+        float* y = in2 ? y2 : in1 ? y1 : y0;
+        const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
+        float more = live && bias ? bias[r] : 0.0f;
+        if (live && residual && !in1) more += fresh(residual + r);
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          warp_barrier();  // all lanes have read which rows these are
+          const bool fills = more_tiles;
+          if (fills) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
+          mbar_follow(full + at.stage, fills);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 10 ? squares[lane] : 0.0f) / (float)cols + eps);
+        }
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
+      }
+      warp_barrier();
+    }
+    if (lane == 0) MINFER_MARK(5);
+    return;
+  }
+  const int unit = 8*column + seat;
+  const bool active = unit < units;
+  const int u = active ? unit : 0;
+  q4_K_lanes_acts x8;
+  {
+    a8_file a[1];
+    const float square = ring_quantize<10, 2>(codes, scales, x, norm, cols);
+    if (lane_index() == 0) squares[warp_index()] = square;
+    named_barrier(1, 320);
+    put16(a[0].q_qs, shared16(codes + 32 * u));
+    put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
+    a[0].n_d = scales[u];
+    a[0].n_sum = 0;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
+    unit_prepare(x8, a);
+  }
+  if (threadIdx.x == 0) MINFER_MARK(2);
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
+    mbar_wait(full + at.stage, at.parity);
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 4*group + 0 + 8*0, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
+    float v[4] = {};
+    if (live > 0 && column < columns) {
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[4];
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        // Of a tile's missing rows, the last there is.
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 4; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
+      }
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) {
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 8*0, unit);
+      }
+    }
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
+    }
+    mbar_arrive_warp(empty + at.stage);
+  }
+  if (threadIdx.x == 0) MINFER_MARK(4);
+}
+#endif
+
+// c20_group4_slot8_stages4
+// code: the body uses instructions of this architecture.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MinArch = 90;
+// layout: the body reads the codes where that layout puts them.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_BlockBytes = 144;
+static_assert(q4_K_lanes::block_bytes == project_ring_q8_q4_K_c20_group4_slot8_stages4_BlockBytes * q4_K_lanes::block_elems / 256, "project_ring_q8_q4_K_c20_group4_slot8_stages4 reads blocks of another size");
+// block: a row is whole q4_K blocks.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_ColsMultiple = 256;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MinRows = 1;
+// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxRows = 2147483616;
+// work: an empty axis is no launch.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MinTokens = 1;
+// coverage: 1 elements.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxTokens = 1;
+static_assert(1ll * 1ll == project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxTokens, "coverage: 1 elements");
+// work: at least one whole 256.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MinCols = 256;
+// coverage: 20 columns * 8 seats * 32 elements.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxCols = 5120;
+static_assert(20ll * 8ll * 32ll == project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxCols, "coverage: 20 columns * 8 seats * 32 elements");
+// memory: 2 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+constexpr long long project_ring_q8_q4_K_c20_group4_slot8_stages4_SharedBytes = 2112;
+MINFER_BOUNDS(project_ring_q8_q4_K_c20_group4_slot8_stages4, {project_ring_q8_q4_K_c20_group4_slot8_stages4_MinArch, project_ring_q8_q4_K_c20_group4_slot8_stages4_BlockBytes, project_ring_q8_q4_K_c20_group4_slot8_stages4_ColsMultiple, project_ring_q8_q4_K_c20_group4_slot8_stages4_MinRows, project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxRows, project_ring_q8_q4_K_c20_group4_slot8_stages4_MinTokens, project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxTokens, project_ring_q8_q4_K_c20_group4_slot8_stages4_MinCols, project_ring_q8_q4_K_c20_group4_slot8_stages4_MaxCols, project_ring_q8_q4_K_c20_group4_slot8_stages4_SharedBytes});
+
+#if MINFER_HAS_BULK
+MINFER_KERNEL_RESIDENT(project_ring_q8_q4_K_c20_group4_slot8_stages4, 672, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+  typedef q4_K_lanes Unit;
+  // A stage holds `tile` rows; an octet takes `slots` of them.
+  constexpr int stages = 2, tile = 32, sums = 5, merged = 4, slots = 8;
+  static_assert((stages + 1) * 32 * sums <= 480 && 480 % 4 == 0, "what follows the partial sums begins on 16 bytes");
+  static_assert(stages <= 32, "a lane of the copying warp to a stage");
+  const int block = (int)blockIdx.x;
+  const int group = ((int)threadIdx.x / 160);
+  const int column = (((int)threadIdx.x / 8) % 20);
+  const int seat = ((int)threadIdx.x % 8);
+  const int rows = rows0 + rows1 + rows2;
+  // This block's own run of rows, as many tiles as there are stages at most. What is beyond the runs of all blocks they take from a queue, a
+  // tile at a time: some multiprocessors have a larger part of the memory's bandwidth than others.
+  const int shares = (int)gridDim.x;
+  const int own_rows = (int)min((long long)rows, (long long)shares * stages * tile), queued = (rows - own_rows + tile - 1) / tile;
+  const int own_lo = (int)((long long)own_rows * block / shares), own_hi = (int)((long long)own_rows * (block + 1) / shares);
+  const int own_tiles = (own_hi - own_lo + tile - 1) / tile;
+  const int units = cols / Unit::elems, columns = (units + 7) / 8;
+  const int row_bytes = (int)Unit::row_bytes(cols), stage_bytes = 1 * tile * row_bytes;
+  uint64_t* full = dynamic_shared<uint64_t>();
+  uint64_t* empty = full + stages;
+  int2* runs = reinterpret_cast<int2*>(empty + stages);  // the rows in each stage: the first, and the first that is not; none: the end
+  uint8_t* ring = dynamic_shared<uint8_t>() + 32 * stages;
+  float* partial = reinterpret_cast<float*>(ring + stages * stage_bytes);
+  uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 480);  // of x, then their scales, then sums of squares
+  float* scales = reinterpret_cast<float*>(codes + cols);
+  float* squares = scales + cols / 32;
+  const bool helper = threadIdx.x >= 640;
+  // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
+  const auto fill = [&](int s, int first, int end) {
+    const int n = end - first;
+    runs[s] = make_int2(first, end);
+    if (n == 0) return mbar_arrive(full + s);
+    uint8_t* to = ring + s * stage_bytes;
+    mbar_expect(full + s, (unsigned)(1 * n * row_bytes));
+    ring_copy(to, w0, first, n, 0, rows0, row_bytes, full + s);
+    ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
+    ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
+  };
+  if (threadIdx.x == 640) {
+    MINFER_MARK(0);
+    for (int s = 0; s < stages; s++) {
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 20);
+    }
+    fence_async();
+  }
+  dependency_launch();
+  block_barrier();
+  RingPlace<stages> at = {0, 0};
+  int held = 0;  // where the tile's partial sums are: one more than there are stages
+  if (helper) {
+    // After the barrier, so that the other warps ask for their activations meanwhile.
+    // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
+    }
+    warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
+    // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
+    constexpr int per_row = 1, at_once = 32 / per_row / 1;
+    static_assert(at_once >= 1, "a warp adds up at least a row");
+    const int part = lane % per_row;
+    float factor = 1.0f;
+    dependency_wait();
+    if (lane == 0) MINFER_MARK(1);
+    // The first row of a tile out of the queue, or `rows` when there is none: as many turns as there are tiles, then one for each block,
+    // after which the counter is zero again. No earlier launch counts with it any more, since the predecessor has ended.
+    const auto take = [&]() {
+      const unsigned turn = queued > 0 ? atomic_inc(claims, (unsigned)queued + (unsigned)shares - 1) : 0;
+      return turn < (unsigned)queued ? own_rows + (int)turn * tile : rows;
+    };
+    bool more_tiles = lane == 0 && own_tiles == stages;
+    int next = more_tiles ? take() : rows;
+    for (bool first_tile = true;; first_tile = false, advance(at), held = held == stages ? 0 : held + 1) {
+      const int2 run = runs[at.stage];
+      if (run.x == run.y) break;
+      MINFER_UNROLL
+      for (int first = 0; first < tile; first += at_once) {
+        const int in_tile = first + lane / per_row, row = run.x + in_tile;
+        const bool live = in_tile < tile && row < run.y;
+        // Where the row's sum goes, and what is added to it, on their way while the tile is not yet done.
+        const bool in1 = row >= rows0, in2 = row >= rows0 + rows1;
+        const int r = row - (in2 ? rows0 + rows1 : in1 ? rows0 : 0);
+        float* y = in2 ? y2 : in1 ? y1 : y0;
+        const float* bias = in2 ? bias2 : in1 ? bias1 : bias0;
+        float more = live && bias ? bias[r] : 0.0f;
+        if (live && residual && !in1) more += fresh(residual + r);
+        if (first == 0) {
+          mbar_wait(empty + at.stage, at.parity);
+          warp_barrier();  // all lanes have read which rows these are
+          const bool fills = more_tiles;
+          if (fills) {
+            fill(at.stage, next, min(next + tile, rows));
+            more_tiles = next < rows;
+            if (more_tiles) next = take();
+          }
+          mbar_follow(full + at.stage, fills);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 20 ? squares[lane] : 0.0f) / (float)cols + eps);
+        }
+        float sum = 0.0f;
+        if (live) {
+          const float* from = partial + (held * tile + in_tile) * sums;
+          MINFER_UNROLL
+          for (int i = 0; i < (5 + per_row - 1) / per_row; i++) {
+            const int j = part + i * per_row;
+            if (j * merged < columns) sum += from[j];
+          }
+        }
+        MINFER_UNROLL
+        for (int step = per_row / 2; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+        sum *= factor;
+        if (part == 0 && live) y[r] = sum + more;
+      }
+      warp_barrier();
+    }
+    if (lane == 0) MINFER_MARK(5);
+    return;
+  }
+  const int unit = 8*column + seat;
+  const bool active = unit < units;
+  const int u = active ? unit : 0;
+  q4_K_lanes_acts x8;
+  {
+    a8_file a[1];
+    const float square = ring_quantize<20, 1>(codes, scales, x, norm, cols);
+    if (lane_index() == 0) squares[warp_index()] = square;
+    named_barrier(1, 640);
+    put16(a[0].q_qs, shared16(codes + 32 * u));
+    put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
+    a[0].n_d = scales[u];
+    a[0].n_sum = 0;
+    MINFER_UNROLL
+    for (int i = 0; i < 8; i++) a[0].n_sum = dp4a(0x01010101, (int)a[0].q_qs[i], a[0].n_sum);
+    unit_prepare(x8, a);
+  }
+  if (threadIdx.x == 0) MINFER_MARK(2);
+  for (bool begun = false;; begun = true, advance(at), held = held == stages ? 0 : held + 1) {
+    mbar_wait(full + at.stage, at.parity);
+    const int2 run = runs[at.stage];
+    if (run.x == run.y) break;
+    if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
+    const int row_lo = run.x;  // a tile is the first round of its run
+    const int first = row_lo + 8*group + 0 + 32*0, in_tile = first - row_lo;
+    const int live = min(slots, run.y - first);  // rows of this octet in the tile
+    float v[8] = {};
+    if (live > 0 && column < columns) {
+      const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
+      Unit r[8];
+      MINFER_UNROLL
+      for (int i = 0; i < 8; i++) {
+        // Of a tile's missing rows, the last there is.
+        const int row = min(i % slots, live - 1) + i / slots * tile;
+        unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
+      }
+      MINFER_UNROLL
+      for (int i = 0; i < 8; i++) {
+        const float y1 = unit_dot(r[i], x8);
+        // A block of a whole column of units leaves no lane of an active column without work.
+        v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
+      }
+      MINFER_UNROLL
+      for (int slot = 0; slot < slots; slot++) {
+        if (slot < live && active) MINFER_COVER(row_lo + 8*group + slot + 32*0, unit);
+      }
+    }
+    float sum = octet_sums(v);
+    MINFER_UNROLL
+    for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
+    if (seat % slots < live && seat < 8 && column % merged == 0 && column < columns) {
+      partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
+    }
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }

@@ -33,11 +33,11 @@
 //   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..63: 8 columns * 8 seats * 32 elements = 2048 cols
-// project_ring_q8_q5_K_c4: Up to 4 columns, sixteen groups of two rows at a time.
-//   row = row_lo + 2*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
+// project_ring_q8_q5_K_c4: Up to 4 columns, eight groups of four rows at a time.
+//   row = row_lo + 4*group + slot + 32*round covers all rows, by each block's own run, then by rounds out of a queue
 //   token = 0 covers tokens 0..0: 1 elements = 1 tokens
 //   unit = 8*column + seat covers units 0..31: 4 columns * 8 seats * 32 elements = 1024 cols
-// spec d2325a3b36b0a1a3032c0e99b2d3b653d4faa210aff3d170b6e9ffd44befa0fd
+// spec 4eec5e8f3cee761a1baaa0409f75bfb639aa1ac849c78169a3852245a65015f7
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_K.cuh"
@@ -111,8 +111,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -123,16 +123,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 16 lanes to a row.
     constexpr int per_row = 16, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -161,11 +163,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -240,8 +244,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c112, 928, 1, (const uint8_t* __rest
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -315,8 +318,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
   if (threadIdx.x == 608) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 19);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 19);
     }
     fence_async();
   }
@@ -327,16 +330,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
     constexpr int per_row = 8, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -365,11 +370,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 19 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -444,8 +451,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c76, 640, 1, (const uint8_t* __restr
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -520,8 +526,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56_wide, 928, 1, (const uint8_t* __
   if (threadIdx.x == 896) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 28);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 28);
     }
     fence_async();
   }
@@ -532,16 +538,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56_wide, 928, 1, (const uint8_t* __
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 8 lanes to a row.
     constexpr int per_row = 8, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -570,11 +578,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56_wide, 928, 1, (const uint8_t* __
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 28 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -649,8 +659,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c56_wide, 928, 1, (const uint8_t* __
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -725,8 +734,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32_wide, 800, 1, (const uint8_t* __
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -737,16 +746,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32_wide, 800, 1, (const uint8_t* __
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 4 lanes to a row.
     constexpr int per_row = 4, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -775,11 +786,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32_wide, 800, 1, (const uint8_t* __
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -854,8 +867,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c32_wide, 800, 1, (const uint8_t* __
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -930,8 +942,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 512, 1, (const uint8_t* __
   if (threadIdx.x == 480) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 15);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 15);
     }
     fence_async();
   }
@@ -942,16 +954,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 512, 1, (const uint8_t* __
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -980,11 +994,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 512, 1, (const uint8_t* __
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 15 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1059,8 +1075,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c20_wide, 512, 1, (const uint8_t* __
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1135,8 +1150,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16_wide, 800, 1, (const uint8_t* __
   if (threadIdx.x == 768) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 24);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 24);
     }
     fence_async();
   }
@@ -1147,16 +1162,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16_wide, 800, 1, (const uint8_t* __
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1185,11 +1202,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16_wide, 800, 1, (const uint8_t* __
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 24 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1264,8 +1283,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c16_wide, 800, 1, (const uint8_t* __
     if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1340,8 +1358,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
   if (threadIdx.x == 448) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 14);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 14);
     }
     fence_async();
   }
@@ -1352,16 +1370,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 2 lanes to a row.
     constexpr int per_row = 2, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1390,11 +1410,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 14 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1469,8 +1491,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c14_wide, 480, 1, (const uint8_t* __
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1545,8 +1566,8 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
   if (threadIdx.x == 512) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 16);
     }
     fence_async();
   }
@@ -1557,16 +1578,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1595,11 +1618,13 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
+          mbar_follow(full + at.stage, fills);
           if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
@@ -1674,8 +1699,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c8, 544, 1, (const uint8_t* __restri
     if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }
@@ -1708,10 +1732,10 @@ constexpr long long project_ring_q8_q5_K_c4_SharedBytes = 1536;
 MINFER_BOUNDS(project_ring_q8_q5_K_c4, {project_ring_q8_q5_K_c4_MinArch, project_ring_q8_q5_K_c4_BlockBytes, project_ring_q8_q5_K_c4_ColsMultiple, project_ring_q8_q5_K_c4_MinRows, project_ring_q8_q5_K_c4_MaxRows, project_ring_q8_q5_K_c4_MinTokens, project_ring_q8_q5_K_c4_MaxTokens, project_ring_q8_q5_K_c4_MinCols, project_ring_q8_q5_K_c4_MaxCols, project_ring_q8_q5_K_c4_SharedBytes});
 
 #if MINFER_HAS_BULK
-MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
+MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 288, 1, (const uint8_t* __restrict__ w0, const uint8_t* __restrict__ w1, const uint8_t* __restrict__ w2, const float* __restrict__ x, const float* __restrict__ norm, const float* __restrict__ bias0, const float* __restrict__ bias1, const float* __restrict__ bias2, const float* __restrict__ residual, unsigned* __restrict__ claims, float* __restrict__ y0, float* __restrict__ y1, float* __restrict__ y2, int rows0, int rows1, int rows2, int cols, float eps)) {
   typedef q5_K_lanes Unit;
   // A stage holds `tile` rows; an octet takes `slots` of them.
-  constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 2;
+  constexpr int stages = 8, tile = 32, sums = 1, merged = 4, slots = 4;
   static_assert((stages + 1) * 32 * sums <= 288 && 288 % 4 == 0, "what follows the partial sums begins on 16 bytes");
   static_assert(stages <= 32, "a lane of the copying warp to a stage");
   const int block = (int)blockIdx.x;
@@ -1735,7 +1759,7 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
   uint8_t* codes = reinterpret_cast<uint8_t*>(partial + 288);  // of x, then their scales, then sums of squares
   float* scales = reinterpret_cast<float*>(codes + cols);
   float* squares = scales + cols / 32;
-  const bool helper = threadIdx.x >= 512;
+  const bool helper = threadIdx.x >= 256;
   // Rows first .. end-1 into stage s. Weights never change, so the first copies need not wait for the predecessor.
   const auto fill = [&](int s, int first, int end) {
     const int n = end - first;
@@ -1747,11 +1771,11 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     ring_copy(to, w1, first, n, rows0, rows1, row_bytes, full + s);
     ring_copy(to, w2, first, n, rows0 + rows1, rows2, row_bytes, full + s);
   };
-  if (threadIdx.x == 512) {
+  if (threadIdx.x == 256) {
     MINFER_MARK(0);
     for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 1);
-      mbar_init(empty + s, 16);
+      mbar_init_warps(full + s, 1);
+      mbar_init_warps(empty + s, 8);
     }
     fence_async();
   }
@@ -1762,16 +1786,18 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
   if (helper) {
     // After the barrier, so that the other warps ask for their activations meanwhile.
     // A lane to a stage: one alone would take longer to say what is to be copied than the first copies take.
-    if (const int t = lane_index(); t < own_tiles) {
-      fill(t, own_lo + t * tile, min(own_lo + (t + 1) * tile, own_hi));
-    } else if (t == own_tiles && t < stages) {
-      fill(t, rows, rows);  // the end
+    const int lane = lane_index();
+    if (lane < own_tiles) {
+      fill(lane, own_lo + lane * tile, min(own_lo + (lane + 1) * tile, own_hi));
+    } else if (lane == own_tiles && lane < stages) {
+      fill(lane, rows, rows);  // the end
     }
     warp_barrier();
+    for (int s = 0; s < stages; s++) mbar_follow(full + s, lane == s && s <= own_tiles);
     // Lets the next tile overwrite a tile that all have multiplied, then adds up its partial sums: 1 lane to a row.
     constexpr int per_row = 1, at_once = 32 / per_row / 1;
     static_assert(at_once >= 1, "a warp adds up at least a row");
-    const int lane = lane_index(), part = lane % per_row;
+    const int part = lane % per_row;
     float factor = 1.0f;
     dependency_wait();
     if (lane == 0) MINFER_MARK(1);
@@ -1800,12 +1826,14 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
         if (first == 0) {
           mbar_wait(empty + at.stage, at.parity);
           warp_barrier();  // all lanes have read which rows these are
-          if (more_tiles) {
+          const bool fills = more_tiles;
+          if (fills) {
             fill(at.stage, next, min(next + tile, rows));
             more_tiles = next < rows;
             if (more_tiles) next = take();
           }
-          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 16 ? squares[lane] : 0.0f) / (float)cols + eps);
+          mbar_follow(full + at.stage, fills);
+          if (first_tile && norm) factor = 1.0f / sqrtf(warp_sum(lane < 8 ? squares[lane] : 0.0f) / (float)cols + eps);
         }
         float sum = 0.0f;
         if (live) {
@@ -1832,9 +1860,9 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
   q5_K_lanes_acts x8;
   {
     a8_file a[1];
-    const float square = ring_quantize<16, 1>(codes, scales, x, norm, cols);
+    const float square = ring_quantize<8, 1>(codes, scales, x, norm, cols);
     if (lane_index() == 0) squares[warp_index()] = square;
-    named_barrier(1, 512);
+    named_barrier(1, 256);
     put16(a[0].q_qs, shared16(codes + 32 * u));
     put16(a[0].q_qs + 4, shared16(codes + 32 * u + 16));
     a[0].n_d = scales[u];
@@ -1850,37 +1878,36 @@ MINFER_KERNEL_RESIDENT(project_ring_q8_q5_K_c4, 544, 1, (const uint8_t* __restri
     if (run.x == run.y) break;
     if (threadIdx.x == 0 && !begun) MINFER_MARK(3);
     const int row_lo = run.x;  // a tile is the first round of its run
-    const int first = row_lo + 2*group + 0 + 32*0, in_tile = first - row_lo;
+    const int first = row_lo + 4*group + 0 + 32*0, in_tile = first - row_lo;
     const int live = min(slots, run.y - first);  // rows of this octet in the tile
-    float v[2] = {};
+    float v[4] = {};
     if (live > 0 && column < columns) {
       const uint8_t* stage = ring + at.stage * stage_bytes + in_tile * row_bytes;
-      Unit r[2];
+      Unit r[4];
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         // Of a tile's missing rows, the last there is.
         const int row = min(i % slots, live - 1) + i / slots * tile;
         unit_fetch<FromShared>(r[i], stage + row * row_bytes, cols / Unit::block_elems, u / Unit::per_block, u % Unit::per_block);
       }
       MINFER_UNROLL
-      for (int i = 0; i < 2; i++) {
+      for (int i = 0; i < 4; i++) {
         const float y1 = unit_dot(r[i], x8);
         // A block of a whole column of units leaves no lane of an active column without work.
         v[i] = Unit::per_block % 8 == 0 || active ? y1 : 0.0f;
       }
       MINFER_UNROLL
       for (int slot = 0; slot < slots; slot++) {
-        if (slot < live && active) MINFER_COVER(row_lo + 2*group + slot + 32*0, unit);
+        if (slot < live && active) MINFER_COVER(row_lo + 4*group + slot + 32*0, unit);
       }
     }
     float sum = octet_sums(v);
     MINFER_UNROLL
     for (int step = 8; step < 8 * merged; step *= 2) sum += shuffle_xor(sum, step);
-    if (seat % slots < live && seat < 2 && column % merged == 0 && column < columns) {
+    if (seat % slots < live && seat < 4 && column % merged == 0 && column < columns) {
       partial[(held * tile + in_tile + seat % slots) * sums + column / merged] = sum;
     }
-    warp_barrier();
-    if (lane_index() == 0) mbar_arrive(empty + at.stage);
+    mbar_arrive_warp(empty + at.stage);
   }
   if (threadIdx.x == 0) MINFER_MARK(4);
 }

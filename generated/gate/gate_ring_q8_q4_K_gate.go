@@ -539,7 +539,7 @@ func refuseGateRingQ8Q4KC8(q *kernel.Query) int {
 	return -1
 }
 
-// row index of gate-ring-q8/c4: row_lo + group + 16*round.
+// row index of gate-ring-q8/c4: row_lo + 2*group + slot + 16*round.
 // token index of gate-ring-q8/c4: 0.
 // unit index of gate-ring-q8/c4: 8*column + seat.
 const (
@@ -597,7 +597,7 @@ var gateRingQ8Q4KC4 = kernel.Variant{
 	Source:    "gate_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q4_K_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -628,6 +628,104 @@ func refuseGateRingQ8Q4KC4(q *kernel.Query) int {
 	return -1
 }
 
+// row index of gate-ring-q8/c20_group2_slot4: row_lo + 4*group + slot + 8*round.
+// token index of gate-ring-q8/c20_group2_slot4: 0.
+// unit index of gate-ring-q8/c20_group2_slot4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	gateRingQ8Q4KC20Group2Slot4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	gateRingQ8Q4KC20Group2Slot4BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	gateRingQ8Q4KC20Group2Slot4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	gateRingQ8Q4KC20Group2Slot4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	gateRingQ8Q4KC20Group2Slot4MaxRows = 2147483640
+	// work: an empty axis is no launch.
+	gateRingQ8Q4KC20Group2Slot4MinTokens = 1
+	// coverage: 1 elements.
+	gateRingQ8Q4KC20Group2Slot4MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	gateRingQ8Q4KC20Group2Slot4MinCols = 256
+	// coverage: 20 columns * 8 seats * 32 elements.
+	gateRingQ8Q4KC20Group2Slot4MaxCols = 20 * 8 * 32
+	// memory: cols: 4 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	gateRingQ8Q4KC20Group2Slot4SharedBytesFixed = 1856
+	gateRingQ8Q4KC20Group2Slot4SharedBytesPer   = 9504
+	gateRingQ8Q4KC20Group2Slot4SharedBytesLeast = 118784
+)
+
+var gateRingQ8Q4KC20Group2Slot4 = kernel.Variant{
+	Arch:   90,
+	Args:   gateRingQ8Args,
+	Awaits: true,
+	Base:   "c20",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: gateRingQ8Q4KC20Group2Slot4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: gateRingQ8Q4KC20Group2Slot4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: gateRingQ8Q4KC20Group2Slot4ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: gateRingQ8Q4KC20Group2Slot4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: gateRingQ8Q4KC20Group2Slot4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: gateRingQ8Q4KC20Group2Slot4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: gateRingQ8Q4KC20Group2Slot4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: gateRingQ8Q4KC20Group2Slot4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: gateRingQ8Q4KC20Group2Slot4MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: gateRingQ8Q4KC20Group2Slot4SharedBytesFixed, Per: gateRingQ8Q4KC20Group2Slot4SharedBytesPer, Least: gateRingQ8Q4KC20Group2Slot4SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "gate-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 5120 && q.Rows == 13824 && q.Tokens == 1 && refuseGateRingQ8Q4KC20(q) < 0
+			},
+			Why: "20.63 us against 21.13 of c20, medians of 7; noise 0.12; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --format q4_K_M",
+		},
+	},
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c20_group2_slot4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(gateRingQ8Q4KC20Group2Slot4SharedBytesLeast, gateRingQ8Q4KC20Group2Slot4SharedBytesFixed+gateRingQ8Q4KC20Group2Slot4SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "gate_ring_q8_q4_K.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "gate_ring_q8_q4_K_c20_group2_slot4",
+	Threads:   352,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseGateRingQ8Q4KC20Group2Slot4(q *kernel.Query) int {
+	switch {
+	case q.Arch < gateRingQ8Q4KC20Group2Slot4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%gateRingQ8Q4KC20Group2Slot4ColsMultiple != 0:
+		return 2
+	case q.Rows < gateRingQ8Q4KC20Group2Slot4MinRows:
+		return 3
+	case q.Rows > gateRingQ8Q4KC20Group2Slot4MaxRows:
+		return 4
+	case q.Tokens < gateRingQ8Q4KC20Group2Slot4MinTokens:
+		return 5
+	case q.Tokens > gateRingQ8Q4KC20Group2Slot4MaxTokens:
+		return 6
+	case q.Cols < gateRingQ8Q4KC20Group2Slot4MinCols:
+		return 7
+	case q.Cols > gateRingQ8Q4KC20Group2Slot4MaxCols:
+		return 8
+	case max(gateRingQ8Q4KC20Group2Slot4SharedBytesLeast, gateRingQ8Q4KC20Group2Slot4SharedBytesFixed+gateRingQ8Q4KC20Group2Slot4SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // GateRingQ8Q4K is the gate: variants in the order in which they are tried.
 var GateRingQ8Q4K = kernel.Entry{
 	Class:  "q8",
@@ -635,6 +733,9 @@ var GateRingQ8Q4K = kernel.Entry{
 	Format: "q4_K",
 	Op:     "gate",
 	Steps: []kernel.Step{{
+		Refuse:  refuseGateRingQ8Q4KC20Group2Slot4,
+		Variant: &gateRingQ8Q4KC20Group2Slot4,
+	}, {
 		Refuse:  refuseGateRingQ8Q4KC4,
 		Variant: &gateRingQ8Q4KC4,
 	}, {

@@ -539,7 +539,7 @@ func refuseGateRingQ8Q6KC8Wide(q *kernel.Query) int {
 	return -1
 }
 
-// row index of gate-ring-q8/c4: row_lo + group + 16*round.
+// row index of gate-ring-q8/c4: row_lo + 2*group + slot + 16*round.
 // token index of gate-ring-q8/c4: 0.
 // unit index of gate-ring-q8/c4: 8*column + seat.
 const (
@@ -597,7 +597,7 @@ var gateRingQ8Q6KC4 = kernel.Variant{
 	Source:    "gate_ring_q8_q6_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "gate_ring_q8_q6_K_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }

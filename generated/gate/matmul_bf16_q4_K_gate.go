@@ -571,6 +571,198 @@ func preferMatmulBf16Q4KLanesSmall(q *kernel.Query) bool {
 	return false
 }
 
+// row index of matmul-bf16/lanes_ahead4: 128*block + 64*across + group + 16*strip + 8*half.
+// token index of matmul-bf16/lanes_ahead4: 128*tile + 32*along + 2*seat + 8*column + pair.
+// unit index of matmul-bf16/lanes_ahead4: piece + 4*round.
+const (
+	// code: the baseline that every kernel is compiled for.
+	matmulBf16Q4KLanesAhead4MinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	matmulBf16Q4KLanesAhead4BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	matmulBf16Q4KLanesAhead4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matmulBf16Q4KLanesAhead4MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulBf16Q4KLanesAhead4MaxRows = 2147483647
+	// work: an empty axis is no launch.
+	matmulBf16Q4KLanesAhead4MinTokens = 1
+	// grid: 65535 blocks in grid.y * 128 tokens a block.
+	matmulBf16Q4KLanesAhead4MaxTokens = 65535 * 128 * 1
+	// work: at least one whole 256.
+	matmulBf16Q4KLanesAhead4MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulBf16Q4KLanesAhead4MaxCols = 2147483392
+	// memory: rows: 2 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers.
+	matmulBf16Q4KLanesAhead4SharedBytesFixed = 131104
+)
+
+var matmulBf16Q4KLanesAhead4 = kernel.Variant{
+	Arch:   80,
+	Args:   matmulBf16Args,
+	Awaits: false,
+	Base:   "lanes",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matmulBf16Q4KLanesAhead4MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulBf16Q4KLanesAhead4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulBf16Q4KLanesAhead4ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulBf16Q4KLanesAhead4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulBf16Q4KLanesAhead4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulBf16Q4KLanesAhead4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulBf16Q4KLanesAhead4MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulBf16Q4KLanesAhead4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulBf16Q4KLanesAhead4MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulBf16Q4KLanesAhead4SharedBytesFixed, Source: "memory", Chain: "2 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers"},
+	},
+	Class:  "bf16",
+	Family: "matmul-bf16",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 3584 && q.Rows == 18944 && q.Tokens == 512 && refuseMatmulBf16Q4KLanes(q) < 0
+			},
+			Why: "241.60 us against 244.55 of lanes, medians of 7; noise 1.79; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --format q4_K_M --tokens 512",
+		},
+	},
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Rows + 127) / 128)), uint32(((q.Tokens + 127) / 128)), 1}
+	},
+	Name:     "lanes_ahead4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(matmulBf16Q4KLanesAhead4SharedBytesFixed)
+	},
+	Source:    "matmul_bf16_q4_K.cu",
+	Switch:    "MINFER_MMA",
+	Symbol:    "matmul_bf16_q4_K_lanes_ahead4",
+	Threads:   384,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatmulBf16Q4KLanesAhead4(q *kernel.Query) int {
+	switch {
+	case q.Arch < matmulBf16Q4KLanesAhead4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matmulBf16Q4KLanesAhead4ColsMultiple != 0:
+		return 2
+	case q.Rows < matmulBf16Q4KLanesAhead4MinRows:
+		return 3
+	case q.Rows > matmulBf16Q4KLanesAhead4MaxRows:
+		return 4
+	case q.Tokens < matmulBf16Q4KLanesAhead4MinTokens:
+		return 5
+	case q.Tokens > matmulBf16Q4KLanesAhead4MaxTokens:
+		return 6
+	case q.Cols < matmulBf16Q4KLanesAhead4MinCols:
+		return 7
+	case q.Cols > matmulBf16Q4KLanesAhead4MaxCols:
+		return 8
+	case matmulBf16Q4KLanesAhead4SharedBytesFixed > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of matmul-bf16/lanes_small_ahead1_column2: 64*block + 32*across + group + 16*strip + 8*half.
+// token index of matmul-bf16/lanes_small_ahead1_column2: 32*tile + 16*along + 2*seat + 8*column + pair.
+// unit index of matmul-bf16/lanes_small_ahead1_column2: piece + 4*round.
+const (
+	// code: the baseline that every kernel is compiled for.
+	matmulBf16Q4KLanesSmallAhead1Column2MinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	matmulBf16Q4KLanesSmallAhead1Column2BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	matmulBf16Q4KLanesSmallAhead1Column2ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matmulBf16Q4KLanesSmallAhead1Column2MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulBf16Q4KLanesSmallAhead1Column2MaxRows = 2147483647
+	// work: an empty axis is no launch.
+	matmulBf16Q4KLanesSmallAhead1Column2MinTokens = 1
+	// grid: 65535 blocks in grid.y * 32 tokens a block.
+	matmulBf16Q4KLanesSmallAhead1Column2MaxTokens = 65535 * 32 * 1
+	// work: at least one whole 256.
+	matmulBf16Q4KLanesSmallAhead1Column2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulBf16Q4KLanesSmallAhead1Column2MaxCols = 2147483392
+	// memory: rows: 2 stages of 64 rows and 32 tokens of 256 bytes, each stage with two barriers.
+	matmulBf16Q4KLanesSmallAhead1Column2SharedBytesFixed = 49184
+)
+
+var matmulBf16Q4KLanesSmallAhead1Column2 = kernel.Variant{
+	Arch:   80,
+	Args:   matmulBf16Args,
+	Awaits: false,
+	Base:   "lanes_small",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matmulBf16Q4KLanesSmallAhead1Column2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulBf16Q4KLanesSmallAhead1Column2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulBf16Q4KLanesSmallAhead1Column2ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulBf16Q4KLanesSmallAhead1Column2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulBf16Q4KLanesSmallAhead1Column2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulBf16Q4KLanesSmallAhead1Column2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulBf16Q4KLanesSmallAhead1Column2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 32 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulBf16Q4KLanesSmallAhead1Column2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulBf16Q4KLanesSmallAhead1Column2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulBf16Q4KLanesSmallAhead1Column2SharedBytesFixed, Source: "memory", Chain: "2 stages of 64 rows and 32 tokens of 256 bytes, each stage with two barriers"},
+	},
+	Class:  "bf16",
+	Family: "matmul-bf16",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 3584 && q.Rows == 512 && q.Tokens == 512 && refuseMatmulBf16Q4KLanesSmall(q) < 0
+			},
+			Why: "21.49 us against 22.71 of lanes_small, medians of 7; noise 0.04; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --format q4_K_M --tokens 512",
+		},
+	},
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Rows + 63) / 64)), uint32(((q.Tokens + 31) / 32)), 1}
+	},
+	Name:     "lanes_small_ahead1_column2",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(matmulBf16Q4KLanesSmallAhead1Column2SharedBytesFixed)
+	},
+	Source:    "matmul_bf16_q4_K.cu",
+	Switch:    "MINFER_MMA",
+	Symbol:    "matmul_bf16_q4_K_lanes_small_ahead1_column2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatmulBf16Q4KLanesSmallAhead1Column2(q *kernel.Query) int {
+	switch {
+	case q.Arch < matmulBf16Q4KLanesSmallAhead1Column2MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matmulBf16Q4KLanesSmallAhead1Column2ColsMultiple != 0:
+		return 2
+	case q.Rows < matmulBf16Q4KLanesSmallAhead1Column2MinRows:
+		return 3
+	case q.Rows > matmulBf16Q4KLanesSmallAhead1Column2MaxRows:
+		return 4
+	case q.Tokens < matmulBf16Q4KLanesSmallAhead1Column2MinTokens:
+		return 5
+	case q.Tokens > matmulBf16Q4KLanesSmallAhead1Column2MaxTokens:
+		return 6
+	case q.Cols < matmulBf16Q4KLanesSmallAhead1Column2MinCols:
+		return 7
+	case q.Cols > matmulBf16Q4KLanesSmallAhead1Column2MaxCols:
+		return 8
+	case matmulBf16Q4KLanesSmallAhead1Column2SharedBytesFixed > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // MatmulBf16Q4K is the gate: variants in the order in which they are tried.
 var MatmulBf16Q4K = kernel.Entry{
 	Class:  "bf16",
@@ -578,6 +770,12 @@ var MatmulBf16Q4K = kernel.Entry{
 	Format: "q4_K",
 	Op:     "matmul-tile",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatmulBf16Q4KLanesSmallAhead1Column2,
+		Variant: &matmulBf16Q4KLanesSmallAhead1Column2,
+	}, {
+		Refuse:  refuseMatmulBf16Q4KLanesAhead4,
+		Variant: &matmulBf16Q4KLanesAhead4,
+	}, {
 		Prefer:  preferMatmulBf16Q4KLanesSmall,
 		Refuse:  refuseMatmulBf16Q4KLanesSmall,
 		Variant: &matmulBf16Q4KLanesSmall,

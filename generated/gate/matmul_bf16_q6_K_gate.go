@@ -571,6 +571,102 @@ func preferMatmulBf16Q6KLanesSmall(q *kernel.Query) bool {
 	return false
 }
 
+// row index of matmul-bf16/lanes_small_ahead4_column2: 64*block + 32*across + group + 16*strip + 8*half.
+// token index of matmul-bf16/lanes_small_ahead4_column2: 32*tile + 16*along + 2*seat + 8*column + pair.
+// unit index of matmul-bf16/lanes_small_ahead4_column2: piece + 4*round.
+const (
+	// code: the baseline that every kernel is compiled for.
+	matmulBf16Q6KLanesSmallAhead4Column2MinArch = 80
+	// layout: the body reads the codes where that layout puts them.
+	matmulBf16Q6KLanesSmallAhead4Column2BlockBytes = 210
+	// block: a row is whole q6_K blocks.
+	matmulBf16Q6KLanesSmallAhead4Column2ColsMultiple = 256
+	// work: an empty axis is no launch.
+	matmulBf16Q6KLanesSmallAhead4Column2MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulBf16Q6KLanesSmallAhead4Column2MaxRows = 2147483647
+	// work: an empty axis is no launch.
+	matmulBf16Q6KLanesSmallAhead4Column2MinTokens = 1
+	// grid: 65535 blocks in grid.y * 32 tokens a block.
+	matmulBf16Q6KLanesSmallAhead4Column2MaxTokens = 65535 * 32 * 1
+	// work: at least one whole 256.
+	matmulBf16Q6KLanesSmallAhead4Column2MinCols = 256
+	// index: 2147483647, the largest 32-bit argument, in whole 256s.
+	matmulBf16Q6KLanesSmallAhead4Column2MaxCols = 2147483392
+	// memory: rows: 2 stages of 64 rows and 32 tokens of 256 bytes, each stage with two barriers.
+	matmulBf16Q6KLanesSmallAhead4Column2SharedBytesFixed = 49184
+)
+
+var matmulBf16Q6KLanesSmallAhead4Column2 = kernel.Variant{
+	Arch:   80,
+	Args:   matmulBf16Args,
+	Awaits: false,
+	Base:   "lanes_small",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: matmulBf16Q6KLanesSmallAhead4Column2MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulBf16Q6KLanesSmallAhead4Column2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulBf16Q6KLanesSmallAhead4Column2ColsMultiple, Source: "block", Chain: "a row is whole q6_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulBf16Q6KLanesSmallAhead4Column2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulBf16Q6KLanesSmallAhead4Column2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulBf16Q6KLanesSmallAhead4Column2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulBf16Q6KLanesSmallAhead4Column2MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 32 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulBf16Q6KLanesSmallAhead4Column2MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulBf16Q6KLanesSmallAhead4Column2MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulBf16Q6KLanesSmallAhead4Column2SharedBytesFixed, Source: "memory", Chain: "2 stages of 64 rows and 32 tokens of 256 bytes, each stage with two barriers"},
+	},
+	Class:  "bf16",
+	Family: "matmul-bf16",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 3584 && q.Rows == 512 && q.Tokens == 512 && refuseMatmulBf16Q6KLanesSmall(q) < 0
+			},
+			Why: "24.04 us against 24.48 of lanes_small, medians of 7; noise 0.02; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --format q4_K_M --tokens 512",
+		},
+	},
+	Format: "q6_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Rows + 63) / 64)), uint32(((q.Tokens + 31) / 32)), 1}
+	},
+	Name:     "lanes_small_ahead4_column2",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(matmulBf16Q6KLanesSmallAhead4Column2SharedBytesFixed)
+	},
+	Source:    "matmul_bf16_q6_K.cu",
+	Switch:    "MINFER_MMA",
+	Symbol:    "matmul_bf16_q6_K_lanes_small_ahead4_column2",
+	Threads:   256,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseMatmulBf16Q6KLanesSmallAhead4Column2(q *kernel.Query) int {
+	switch {
+	case q.Arch < matmulBf16Q6KLanesSmallAhead4Column2MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%matmulBf16Q6KLanesSmallAhead4Column2ColsMultiple != 0:
+		return 2
+	case q.Rows < matmulBf16Q6KLanesSmallAhead4Column2MinRows:
+		return 3
+	case q.Rows > matmulBf16Q6KLanesSmallAhead4Column2MaxRows:
+		return 4
+	case q.Tokens < matmulBf16Q6KLanesSmallAhead4Column2MinTokens:
+		return 5
+	case q.Tokens > matmulBf16Q6KLanesSmallAhead4Column2MaxTokens:
+		return 6
+	case q.Cols < matmulBf16Q6KLanesSmallAhead4Column2MinCols:
+		return 7
+	case q.Cols > matmulBf16Q6KLanesSmallAhead4Column2MaxCols:
+		return 8
+	case matmulBf16Q6KLanesSmallAhead4Column2SharedBytesFixed > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // MatmulBf16Q6K is the gate: variants in the order in which they are tried.
 var MatmulBf16Q6K = kernel.Entry{
 	Class:  "bf16",
@@ -578,6 +674,9 @@ var MatmulBf16Q6K = kernel.Entry{
 	Format: "q6_K",
 	Op:     "matmul-tile",
 	Steps: []kernel.Step{{
+		Refuse:  refuseMatmulBf16Q6KLanesSmallAhead4Column2,
+		Variant: &matmulBf16Q6KLanesSmallAhead4Column2,
+	}, {
 		Prefer:  preferMatmulBf16Q6KLanesSmall,
 		Refuse:  refuseMatmulBf16Q6KLanesSmall,
 		Variant: &matmulBf16Q6KLanesSmall,

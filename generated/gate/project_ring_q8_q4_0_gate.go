@@ -717,7 +717,7 @@ func refuseProjectRingQ8Q4_0C8(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// row index of project-ring-q8/c4: row_lo + 4*group + slot + 32*round.
 // token index of project-ring-q8/c4: 0.
 // unit index of project-ring-q8/c4: 8*column + seat.
 const (
@@ -775,7 +775,7 @@ var projectRingQ8Q4_0C4 = kernel.Variant{
 	Source:    "project_ring_q8_q4_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_0_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -806,6 +806,300 @@ func refuseProjectRingQ8Q4_0C4(q *kernel.Query) int {
 	return -1
 }
 
+// row index of project-ring-q8/c20_group2: row_lo + 4*group + slot + 8*round.
+// token index of project-ring-q8/c20_group2: 0.
+// unit index of project-ring-q8/c20_group2: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q4_0C20Group2MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q4_0C20Group2BlockBytes = 18
+	// block: a row is whole q4_0 blocks.
+	projectRingQ8Q4_0C20Group2ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C20Group2MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q4_0C20Group2MaxRows = 2147483640
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C20Group2MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q4_0C20Group2MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q4_0C20Group2MinCols = 32
+	// coverage: 20 columns * 8 seats * 32 elements.
+	projectRingQ8Q4_0C20Group2MaxCols = 20 * 8 * 32
+	// memory: cols: 8 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C20Group2SharedBytesFixed = 2720
+	projectRingQ8Q4_0C20Group2SharedBytesPer   = 1188
+	projectRingQ8Q4_0C20Group2SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q4_0C20Group2 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c20",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q4_0C20Group2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C20Group2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C20Group2ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C20Group2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C20Group2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C20Group2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C20Group2MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C20Group2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C20Group2MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C20Group2SharedBytesFixed, Per: projectRingQ8Q4_0C20Group2SharedBytesPer, Least: projectRingQ8Q4_0C20Group2SharedBytesLeast, Source: "memory", Chain: "8 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 4864 && q.Rows == 896 && q.Tokens == 1 && refuseProjectRingQ8Q4_0C20(q) < 0
+			},
+			Why: "3.05 us against 3.35 of c20, medians of 7; noise 0.04; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_0",
+		},
+	},
+	Format: "q4_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c20_group2",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q4_0C20Group2SharedBytesLeast, projectRingQ8Q4_0C20Group2SharedBytesFixed+projectRingQ8Q4_0C20Group2SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q4_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q4_0_c20_group2",
+	Threads:   352,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q4_0C20Group2(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q4_0C20Group2MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q4_0C20Group2ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q4_0C20Group2MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q4_0C20Group2MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q4_0C20Group2MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q4_0C20Group2MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q4_0C20Group2MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q4_0C20Group2MaxCols:
+		return 8
+	case max(projectRingQ8Q4_0C20Group2SharedBytesLeast, projectRingQ8Q4_0C20Group2SharedBytesFixed+projectRingQ8Q4_0C20Group2SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_group4_slot2_stages4: row_lo + 2*group + slot + 8*round.
+// token index of project-ring-q8/c4_group4_slot2_stages4: 0.
+// unit index of project-ring-q8/c4_group4_slot2_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q4_0C4Group4Slot2Stages4BlockBytes = 18
+	// block: a row is whole q4_0 blocks.
+	projectRingQ8Q4_0C4Group4Slot2Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MaxRows = 2147483640
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q4_0C4Group4Slot2Stages4MaxCols = 4 * 8 * 32
+	// memory: cols: 4 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesFixed = 864
+	projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesPer   = 612
+	projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q4_0C4Group4Slot2Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q4_0C4Group4Slot2Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C4Group4Slot2Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Slot2Stages4ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Slot2Stages4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesFixed, Per: projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesPer, Least: projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 896 && q.Tokens == 1 && refuseProjectRingQ8Q4_0C4(q) < 0
+			},
+			Why: "2.19 us against 2.31 of c4, medians of 7; noise 0.02; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_0",
+		},
+	},
+	Format: "q4_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_group4_slot2_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesLeast, projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesFixed+projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q4_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q4_0_c4_group4_slot2_stages4",
+	Threads:   160,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q4_0C4Group4Slot2Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q4_0C4Group4Slot2Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q4_0C4Group4Slot2Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q4_0C4Group4Slot2Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q4_0C4Group4Slot2Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q4_0C4Group4Slot2Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q4_0C4Group4Slot2Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q4_0C4Group4Slot2Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q4_0C4Group4Slot2Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesLeast, projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesFixed+projectRingQ8Q4_0C4Group4Slot2Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_group4_stages4: row_lo + 4*group + slot + 16*round.
+// token index of project-ring-q8/c4_group4_stages4: 0.
+// unit index of project-ring-q8/c4_group4_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q4_0C4Group4Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q4_0C4Group4Stages4BlockBytes = 18
+	// block: a row is whole q4_0 blocks.
+	projectRingQ8Q4_0C4Group4Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C4Group4Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	projectRingQ8Q4_0C4Group4Stages4MaxRows = 2147483632
+	// work: an empty axis is no launch.
+	projectRingQ8Q4_0C4Group4Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q4_0C4Group4Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q4_0C4Group4Stages4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q4_0C4Group4Stages4MaxCols = 4 * 8 * 32
+	// memory: cols: 4 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4_0C4Group4Stages4SharedBytesFixed = 1472
+	projectRingQ8Q4_0C4Group4Stages4SharedBytesPer   = 1188
+	projectRingQ8Q4_0C4Group4Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q4_0C4Group4Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q4_0C4Group4Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4_0C4Group4Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Stages4ColsMultiple, Source: "block", Chain: "a row is whole q4_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4_0C4Group4Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4_0C4Group4Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4_0C4Group4Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4_0C4Group4Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4_0C4Group4Stages4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q4_0C4Group4Stages4SharedBytesFixed, Per: projectRingQ8Q4_0C4Group4Stages4SharedBytesPer, Least: projectRingQ8Q4_0C4Group4Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 16 rows of 18 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 1152 && q.Tokens == 1 && refuseProjectRingQ8Q4_0C4(q) < 0
+			},
+			Why: "2.21 us against 2.30 of c4, medians of 7; noise 0.03; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_0",
+		},
+	},
+	Format: "q4_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_group4_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q4_0C4Group4Stages4SharedBytesLeast, projectRingQ8Q4_0C4Group4Stages4SharedBytesFixed+projectRingQ8Q4_0C4Group4Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q4_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q4_0_c4_group4_stages4",
+	Threads:   160,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q4_0C4Group4Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q4_0C4Group4Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q4_0C4Group4Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q4_0C4Group4Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q4_0C4Group4Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q4_0C4Group4Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q4_0C4Group4Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q4_0C4Group4Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q4_0C4Group4Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q4_0C4Group4Stages4SharedBytesLeast, projectRingQ8Q4_0C4Group4Stages4SharedBytesFixed+projectRingQ8Q4_0C4Group4Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // ProjectRingQ8Q4_0 is the gate: variants in the order in which they are tried.
 var ProjectRingQ8Q4_0 = kernel.Entry{
 	Class:  "q8",
@@ -813,6 +1107,15 @@ var ProjectRingQ8Q4_0 = kernel.Entry{
 	Format: "q4_0",
 	Op:     "project",
 	Steps: []kernel.Step{{
+		Refuse:  refuseProjectRingQ8Q4_0C4Group4Stages4,
+		Variant: &projectRingQ8Q4_0C4Group4Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q4_0C4Group4Slot2Stages4,
+		Variant: &projectRingQ8Q4_0C4Group4Slot2Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q4_0C20Group2,
+		Variant: &projectRingQ8Q4_0C20Group2,
+	}, {
 		Refuse:  refuseProjectRingQ8Q4_0C4,
 		Variant: &projectRingQ8Q4_0C4,
 	}, {

@@ -717,7 +717,7 @@ func refuseProjectRingQ8Q4KC8(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// row index of project-ring-q8/c4: row_lo + 4*group + slot + 32*round.
 // token index of project-ring-q8/c4: 0.
 // unit index of project-ring-q8/c4: 8*column + seat.
 const (
@@ -775,7 +775,7 @@ var projectRingQ8Q4KC4 = kernel.Variant{
 	Source:    "project_ring_q8_q4_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q4_K_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -806,6 +806,208 @@ func refuseProjectRingQ8Q4KC4(q *kernel.Query) int {
 	return -1
 }
 
+// row index of project-ring-q8/c20_group2_stages4: row_lo + 4*group + slot + 8*round.
+// token index of project-ring-q8/c20_group2_stages4: 0.
+// unit index of project-ring-q8/c20_group2_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q4KC20Group2Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q4KC20Group2Stages4BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	projectRingQ8Q4KC20Group2Stages4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	projectRingQ8Q4KC20Group2Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead.
+	projectRingQ8Q4KC20Group2Stages4MaxRows = 2147483640
+	// work: an empty axis is no launch.
+	projectRingQ8Q4KC20Group2Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q4KC20Group2Stages4MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	projectRingQ8Q4KC20Group2Stages4MinCols = 256
+	// coverage: 20 columns * 8 seats * 32 elements.
+	projectRingQ8Q4KC20Group2Stages4MaxCols = 20 * 8 * 32
+	// memory: cols: 4 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC20Group2Stages4SharedBytesFixed = 1056
+	projectRingQ8Q4KC20Group2Stages4SharedBytesPer   = 4896
+	projectRingQ8Q4KC20Group2Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q4KC20Group2Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c20",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q4KC20Group2Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC20Group2Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC20Group2Stages4ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC20Group2Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC20Group2Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 8 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC20Group2Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC20Group2Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC20Group2Stages4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC20Group2Stages4MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20Group2Stages4SharedBytesFixed, Per: projectRingQ8Q4KC20Group2Stages4SharedBytesPer, Least: projectRingQ8Q4KC20Group2Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 8 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 4864 && q.Rows == 896 && q.Tokens == 1 && refuseProjectRingQ8Q4KC20(q) < 0
+			},
+			Why: "3.25 us against 3.49 of c20, medians of 7; noise 0.02; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_K_M",
+		},
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 5120 && q.Rows == 6144 && q.Tokens == 1 && refuseProjectRingQ8Q4KC20(q) < 0
+			},
+			Why: "6.86 us against 7.21 of c20, medians of 7; noise 0.04; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --format q4_K_M",
+		},
+	},
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c20_group2_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q4KC20Group2Stages4SharedBytesLeast, projectRingQ8Q4KC20Group2Stages4SharedBytesFixed+projectRingQ8Q4KC20Group2Stages4SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "project_ring_q8_q4_K.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q4_K_c20_group2_stages4",
+	Threads:   352,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q4KC20Group2Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q4KC20Group2Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q4KC20Group2Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q4KC20Group2Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q4KC20Group2Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q4KC20Group2Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q4KC20Group2Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q4KC20Group2Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q4KC20Group2Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q4KC20Group2Stages4SharedBytesLeast, projectRingQ8Q4KC20Group2Stages4SharedBytesFixed+projectRingQ8Q4KC20Group2Stages4SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c20_group4_slot8_stages4: row_lo + 8*group + slot + 32*round.
+// token index of project-ring-q8/c20_group4_slot8_stages4: 0.
+// unit index of project-ring-q8/c20_group4_slot8_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q4KC20Group4Slot8Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q4KC20Group4Slot8Stages4BlockBytes = 144
+	// block: a row is whole q4_K blocks.
+	projectRingQ8Q4KC20Group4Slot8Stages4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	projectRingQ8Q4KC20Group4Slot8Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	projectRingQ8Q4KC20Group4Slot8Stages4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	projectRingQ8Q4KC20Group4Slot8Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q4KC20Group4Slot8Stages4MaxTokens = 1 * 1
+	// work: at least one whole 256.
+	projectRingQ8Q4KC20Group4Slot8Stages4MinCols = 256
+	// coverage: 20 columns * 8 seats * 32 elements.
+	projectRingQ8Q4KC20Group4Slot8Stages4MaxCols = 20 * 8 * 32
+	// memory: cols: 2 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesFixed = 2112
+	projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesPer   = 9504
+	projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q4KC20Group4Slot8Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c20",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q4KC20Group4Slot8Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q4KC20Group4Slot8Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q4KC20Group4Slot8Stages4ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q4KC20Group4Slot8Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q4KC20Group4Slot8Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q4KC20Group4Slot8Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q4KC20Group4Slot8Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q4KC20Group4Slot8Stages4MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q4KC20Group4Slot8Stages4MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 256, Value: projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesFixed, Per: projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesPer, Least: projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesLeast, Source: "memory", Chain: "2 stages of 32 rows of 144 bytes a block, each row with up to 0 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 5120 && q.Rows == 7168 && q.Tokens == 1 && refuseProjectRingQ8Q4KC20(q) < 0
+			},
+			Why: "7.48 us against 7.73 of c20, medians of 7; noise 0.10; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --format q4_K_M",
+		},
+	},
+	Format: "q4_K",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c20_group4_slot8_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesLeast, projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesFixed+projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesPer*((q.Cols+255)/256)))
+	},
+	Source:    "project_ring_q8_q4_K.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q4_K_c20_group4_slot8_stages4",
+	Threads:   672,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q4KC20Group4Slot8Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q4KC20Group4Slot8Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q4KC20Group4Slot8Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q4KC20Group4Slot8Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q4KC20Group4Slot8Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q4KC20Group4Slot8Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q4KC20Group4Slot8Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q4KC20Group4Slot8Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q4KC20Group4Slot8Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesLeast, projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesFixed+projectRingQ8Q4KC20Group4Slot8Stages4SharedBytesPer*((q.Cols+255)/256)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // ProjectRingQ8Q4K is the gate: variants in the order in which they are tried.
 var ProjectRingQ8Q4K = kernel.Entry{
 	Class:  "q8",
@@ -813,6 +1015,12 @@ var ProjectRingQ8Q4K = kernel.Entry{
 	Format: "q4_K",
 	Op:     "project",
 	Steps: []kernel.Step{{
+		Refuse:  refuseProjectRingQ8Q4KC20Group4Slot8Stages4,
+		Variant: &projectRingQ8Q4KC20Group4Slot8Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q4KC20Group2Stages4,
+		Variant: &projectRingQ8Q4KC20Group2Stages4,
+	}, {
 		Refuse:  refuseProjectRingQ8Q4KC4,
 		Variant: &projectRingQ8Q4KC4,
 	}, {

@@ -717,7 +717,7 @@ func refuseProjectRingQ8Q5KC8(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// row index of project-ring-q8/c4: row_lo + 4*group + slot + 32*round.
 // token index of project-ring-q8/c4: 0.
 // unit index of project-ring-q8/c4: 8*column + seat.
 const (
@@ -775,7 +775,7 @@ var projectRingQ8Q5KC4 = kernel.Variant{
 	Source:    "project_ring_q8_q5_K.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q5_K_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }

@@ -717,7 +717,7 @@ func refuseProjectRingQ8Q8_0C8(q *kernel.Query) int {
 	return -1
 }
 
-// row index of project-ring-q8/c4: row_lo + 2*group + slot + 32*round.
+// row index of project-ring-q8/c4: row_lo + 4*group + slot + 32*round.
 // token index of project-ring-q8/c4: 0.
 // unit index of project-ring-q8/c4: 8*column + seat.
 const (
@@ -775,7 +775,7 @@ var projectRingQ8Q8_0C4 = kernel.Variant{
 	Source:    "project_ring_q8_q8_0.cu",
 	Switch:    "MINFER_FUSE",
 	Symbol:    "project_ring_q8_q8_0_c4",
-	Threads:   544,
+	Threads:   288,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
@@ -806,6 +806,496 @@ func refuseProjectRingQ8Q8_0C4(q *kernel.Query) int {
 	return -1
 }
 
+// row index of project-ring-q8/c20_wide_group2_slot8_stages4: row_lo + 8*group + slot + 16*round.
+// token index of project-ring-q8/c20_wide_group2_slot8_stages4: 0.
+// unit index of project-ring-q8/c20_wide_group2_slot8_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxRows = 2147483632
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinCols = 32
+	// coverage: 20 columns * 8 seats * 32 elements.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxCols = 20 * 8 * 32
+	// memory: cols: 2 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesFixed = 1600
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesPer   = 1124
+	projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q8_0C20WideGroup2Slot8Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c20_wide",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 16 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxCols, Source: "coverage", Chain: "20 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesFixed, Per: projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesPer, Least: projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesLeast, Source: "memory", Chain: "2 stages of 16 rows of 34 bytes a block, each row with up to 14 bytes of padding and 5 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 4864 && q.Rows == 896 && q.Tokens == 1 && refuseProjectRingQ8Q8_0C20Wide(q) < 0
+			},
+			Why: "3.43 us against 3.59 of c20_wide, medians of 7; noise 0.03; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q8_0",
+		},
+	},
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c20_wide_group2_slot8_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesLeast, projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesFixed+projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q8_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q8_0_c20_wide_group2_slot8_stages4",
+	Threads:   352,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q8_0C20WideGroup2Slot8Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q8_0C20WideGroup2Slot8Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q8_0C20WideGroup2Slot8Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q8_0C20WideGroup2Slot8Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesLeast, projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesFixed+projectRingQ8Q8_0C20WideGroup2Slot8Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_group5_slot2: row_lo + 2*group + slot + 10*round.
+// token index of project-ring-q8/c4_group5_slot2: 0.
+// unit index of project-ring-q8/c4_group5_slot2: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q8_0C4Group5Slot2MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q8_0C4Group5Slot2BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	projectRingQ8Q8_0C4Group5Slot2ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group5Slot2MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead.
+	projectRingQ8Q8_0C4Group5Slot2MaxRows = 2147483638
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group5Slot2MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q8_0C4Group5Slot2MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q8_0C4Group5Slot2MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q8_0C4Group5Slot2MaxCols = 4 * 8 * 32
+	// memory: cols: 8 stages of 10 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C4Group5Slot2SharedBytesFixed = 1872
+	projectRingQ8Q8_0C4Group5Slot2SharedBytesPer   = 2756
+	projectRingQ8Q8_0C4Group5Slot2SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q8_0C4Group5Slot2 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C4Group5Slot2MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C4Group5Slot2BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C4Group5Slot2ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C4Group5Slot2MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C4Group5Slot2MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 10 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C4Group5Slot2MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C4Group5Slot2MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C4Group5Slot2MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C4Group5Slot2MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C4Group5Slot2SharedBytesFixed, Per: projectRingQ8Q8_0C4Group5Slot2SharedBytesPer, Least: projectRingQ8Q8_0C4Group5Slot2SharedBytesLeast, Source: "memory", Chain: "8 stages of 10 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 1152 && q.Tokens == 1 && refuseProjectRingQ8Q8_0C4(q) < 0
+			},
+			Why: "2.22 us against 2.28 of c4, medians of 7; noise 0.03; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q8_0",
+		},
+	},
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_group5_slot2",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q8_0C4Group5Slot2SharedBytesLeast, projectRingQ8Q8_0C4Group5Slot2SharedBytesFixed+projectRingQ8Q8_0C4Group5Slot2SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q8_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q8_0_c4_group5_slot2",
+	Threads:   192,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q8_0C4Group5Slot2(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q8_0C4Group5Slot2MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q8_0C4Group5Slot2ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q8_0C4Group5Slot2MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q8_0C4Group5Slot2MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q8_0C4Group5Slot2MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q8_0C4Group5Slot2MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q8_0C4Group5Slot2MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q8_0C4Group5Slot2MaxCols:
+		return 8
+	case max(projectRingQ8Q8_0C4Group5Slot2SharedBytesLeast, projectRingQ8Q8_0C4Group5Slot2SharedBytesFixed+projectRingQ8Q8_0C4Group5Slot2SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_group6_slot1_stages4: row_lo + group + 6*round.
+// token index of project-ring-q8/c4_group6_slot1_stages4: 0.
+// unit index of project-ring-q8/c4_group6_slot1_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q8_0C4Group6Slot1Stages4BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	projectRingQ8Q8_0C4Group6Slot1Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MaxRows = 2147483642
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q8_0C4Group6Slot1Stages4MaxCols = 4 * 8 * 32
+	// memory: cols: 4 stages of 6 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesFixed = 720
+	projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesPer   = 852
+	projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q8_0C4Group6Slot1Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C4Group6Slot1Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C4Group6Slot1Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot1Stages4ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 6 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot1Stages4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesFixed, Per: projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesPer, Least: projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 6 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 128 && q.Tokens == 1 && refuseProjectRingQ8Q8_0C4(q) < 0
+			},
+			Why: "2.08 us against 2.21 of c4, medians of 7; noise 0.03; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_K_M",
+		},
+	},
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_group6_slot1_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesLeast, projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesFixed+projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q8_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q8_0_c4_group6_slot1_stages4",
+	Threads:   224,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q8_0C4Group6Slot1Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q8_0C4Group6Slot1Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q8_0C4Group6Slot1Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q8_0C4Group6Slot1Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q8_0C4Group6Slot1Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q8_0C4Group6Slot1Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q8_0C4Group6Slot1Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q8_0C4Group6Slot1Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q8_0C4Group6Slot1Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesLeast, projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesFixed+projectRingQ8Q8_0C4Group6Slot1Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_group6_slot2_stages4: row_lo + 2*group + slot + 12*round.
+// token index of project-ring-q8/c4_group6_slot2_stages4: 0.
+// unit index of project-ring-q8/c4_group6_slot2_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q8_0C4Group6Slot2Stages4BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	projectRingQ8Q8_0C4Group6Slot2Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MaxRows = 2147483636
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q8_0C4Group6Slot2Stages4MaxCols = 4 * 8 * 32
+	// memory: cols: 4 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesFixed = 1168
+	projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesPer   = 1668
+	projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q8_0C4Group6Slot2Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C4Group6Slot2Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C4Group6Slot2Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot2Stages4ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 12 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C4Group6Slot2Stages4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesFixed, Per: projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesPer, Least: projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 12 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 896 && q.Tokens == 1 && refuseProjectRingQ8Q8_0C4(q) < 0
+			},
+			Why: "2.18 us against 2.23 of c4, medians of 7; noise 0.02; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q8_0",
+		},
+	},
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_group6_slot2_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesLeast, projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesFixed+projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q8_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q8_0_c4_group6_slot2_stages4",
+	Threads:   224,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q8_0C4Group6Slot2Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q8_0C4Group6Slot2Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q8_0C4Group6Slot2Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q8_0C4Group6Slot2Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q8_0C4Group6Slot2Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q8_0C4Group6Slot2Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q8_0C4Group6Slot2Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q8_0C4Group6Slot2Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q8_0C4Group6Slot2Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesLeast, projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesFixed+projectRingQ8Q8_0C4Group6Slot2Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
+// row index of project-ring-q8/c4_stages4: row_lo + 4*group + slot + 32*round.
+// token index of project-ring-q8/c4_stages4: 0.
+// unit index of project-ring-q8/c4_stages4: 8*column + seat.
+const (
+	// code: the body uses instructions of this architecture.
+	projectRingQ8Q8_0C4Stages4MinArch = 90
+	// layout: the body reads the codes where that layout puts them.
+	projectRingQ8Q8_0C4Stages4BlockBytes = 34
+	// block: a row is whole q8_0 blocks.
+	projectRingQ8Q8_0C4Stages4ColsMultiple = 32
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Stages4MinRows = 1
+	// index: 2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead.
+	projectRingQ8Q8_0C4Stages4MaxRows = 2147483616
+	// work: an empty axis is no launch.
+	projectRingQ8Q8_0C4Stages4MinTokens = 1
+	// coverage: 1 elements.
+	projectRingQ8Q8_0C4Stages4MaxTokens = 1 * 1
+	// work: at least one whole 32.
+	projectRingQ8Q8_0C4Stages4MinCols = 32
+	// coverage: 4 columns * 8 seats * 32 elements.
+	projectRingQ8Q8_0C4Stages4MaxCols = 4 * 8 * 32
+	// memory: cols: 4 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor.
+	projectRingQ8Q8_0C4Stages4SharedBytesFixed = 2688
+	projectRingQ8Q8_0C4Stages4SharedBytesPer   = 4388
+	projectRingQ8Q8_0C4Stages4SharedBytesLeast = 118784
+)
+
+var projectRingQ8Q8_0C4Stages4 = kernel.Variant{
+	Arch:   90,
+	Args:   projectRingQ8Args,
+	Awaits: true,
+	Base:   "c4",
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: projectRingQ8Q8_0C4Stages4MinArch, Source: "code", Chain: "the body uses instructions of this architecture"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: projectRingQ8Q8_0C4Stages4BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: projectRingQ8Q8_0C4Stages4ColsMultiple, Source: "block", Chain: "a row is whole q8_0 blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: projectRingQ8Q8_0C4Stages4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: projectRingQ8Q8_0C4Stages4MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit index, less the period of 32 rows that a loop looks ahead"},
+		{Kind: kernel.Min, Dim: "tokens", Value: projectRingQ8Q8_0C4Stages4MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: projectRingQ8Q8_0C4Stages4MaxTokens, Source: "coverage", Chain: "1 elements"},
+		{Kind: kernel.Min, Dim: "cols", Value: projectRingQ8Q8_0C4Stages4MinCols, Source: "work", Chain: "at least one whole 32"},
+		{Kind: kernel.Max, Dim: "cols", Value: projectRingQ8Q8_0C4Stages4MaxCols, Source: "coverage", Chain: "4 columns * 8 seats * 32 elements"},
+		{Kind: kernel.Shared, Dim: "cols", Elems: 32, Value: projectRingQ8Q8_0C4Stages4SharedBytesFixed, Per: projectRingQ8Q8_0C4Stages4SharedBytesPer, Least: projectRingQ8Q8_0C4Stages4SharedBytesLeast, Source: "memory", Chain: "4 stages of 32 rows of 34 bytes a block, each row with up to 14 bytes of padding and 1 partial sums (of one stage more), each stage with two barriers and the numbers of its rows; 36 bytes for each 32 columns and 128 for the warps; at least 118784, so that no two blocks share a multiprocessor"},
+	},
+	Class:  "q8",
+	Family: "project-ring-q8",
+	First: []kernel.First{
+		{
+			When: func(q *kernel.Query) bool {
+				return q.Arch == 90 && q.Cols == 896 && q.Rows == 151936 && q.Tokens == 1 && refuseProjectRingQ8Q8_0C4(q) < 0
+			},
+			Why: "35.18 us against 41.42 of c4, medians of 7; noise 1.72; NVIDIA H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-0.5b --format q4_0",
+		},
+	},
+	Format: "q8_0",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(q.Shares), 1, 1}
+	},
+	Name:     "c4_stages4",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return uint32(max(projectRingQ8Q8_0C4Stages4SharedBytesLeast, projectRingQ8Q8_0C4Stages4SharedBytesFixed+projectRingQ8Q8_0C4Stages4SharedBytesPer*((q.Cols+31)/32)))
+	},
+	Source:    "project_ring_q8_q8_0.cu",
+	Switch:    "MINFER_FUSE",
+	Symbol:    "project_ring_q8_q8_0_c4_stages4",
+	Threads:   288,
+	UnitElems: 32,
+	Weights:   "lanes",
+}
+
+func refuseProjectRingQ8Q8_0C4Stages4(q *kernel.Query) int {
+	switch {
+	case q.Arch < projectRingQ8Q8_0C4Stages4MinArch:
+		return 0
+	case q.Weights != "lanes":
+		return 1
+	case q.Cols%projectRingQ8Q8_0C4Stages4ColsMultiple != 0:
+		return 2
+	case q.Rows < projectRingQ8Q8_0C4Stages4MinRows:
+		return 3
+	case q.Rows > projectRingQ8Q8_0C4Stages4MaxRows:
+		return 4
+	case q.Tokens < projectRingQ8Q8_0C4Stages4MinTokens:
+		return 5
+	case q.Tokens > projectRingQ8Q8_0C4Stages4MaxTokens:
+		return 6
+	case q.Cols < projectRingQ8Q8_0C4Stages4MinCols:
+		return 7
+	case q.Cols > projectRingQ8Q8_0C4Stages4MaxCols:
+		return 8
+	case max(projectRingQ8Q8_0C4Stages4SharedBytesLeast, projectRingQ8Q8_0C4Stages4SharedBytesFixed+projectRingQ8Q8_0C4Stages4SharedBytesPer*((q.Cols+31)/32)) > q.SharedBytes:
+		return 9
+	}
+	return -1
+}
+
 // ProjectRingQ8Q8_0 is the gate: variants in the order in which they are tried.
 var ProjectRingQ8Q8_0 = kernel.Entry{
 	Class:  "q8",
@@ -813,6 +1303,21 @@ var ProjectRingQ8Q8_0 = kernel.Entry{
 	Format: "q8_0",
 	Op:     "project",
 	Steps: []kernel.Step{{
+		Refuse:  refuseProjectRingQ8Q8_0C4Stages4,
+		Variant: &projectRingQ8Q8_0C4Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q8_0C4Group6Slot2Stages4,
+		Variant: &projectRingQ8Q8_0C4Group6Slot2Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q8_0C4Group6Slot1Stages4,
+		Variant: &projectRingQ8Q8_0C4Group6Slot1Stages4,
+	}, {
+		Refuse:  refuseProjectRingQ8Q8_0C4Group5Slot2,
+		Variant: &projectRingQ8Q8_0C4Group5Slot2,
+	}, {
+		Refuse:  refuseProjectRingQ8Q8_0C20WideGroup2Slot8Stages4,
+		Variant: &projectRingQ8Q8_0C20WideGroup2Slot8Stages4,
+	}, {
 		Refuse:  refuseProjectRingQ8Q8_0C4,
 		Variant: &projectRingQ8Q8_0C4,
 	}, {

@@ -126,8 +126,8 @@ const prefillTokens = 8
 // fewer would be mostly empty. Weights and activations are bf16 there, which lies nearer to the exact product than 8 bits do.
 const tileTokens = 32
 
-// maxShares bounds the shares of split attention.
-const maxShares = 32
+// Shares is into how many shares the context is split for each head of the cache: two blocks on each multiprocessor, 32 shares at most.
+func Shares(sms, kvHeads int) int { return min(32, max(1, (2*sms+kvHeads-1)/kvHeads)) }
 
 // New plans a valid graph. An operation without a kernel is refused with each variant's reason.
 func New(g *op.Graph, t Target, o Options) (*Plan, error) {
@@ -147,7 +147,7 @@ func New(g *op.Graph, t Target, o Options) (*Plan, error) {
 			}
 		}
 	}
-	p.Shares = min(maxShares, max(1, (2*t.SMs+kvHeads-1)/kvHeads))
+	p.Shares = Shares(t.SMs, kvHeads)
 	for _, w := range g.Weights() {
 		placed, err := p.place(w)
 		if err != nil {

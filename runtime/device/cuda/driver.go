@@ -66,6 +66,7 @@ type function struct {
 	maxThreads  int   // of a block
 	sharedBytes int   // static
 	allowed     int   // dynamic shared bytes that it may be launched with
+	whole       bool  // it has asked for all shared memory of a multiprocessor
 	params      []int // sizes; nil if the driver cannot tell
 }
 
@@ -649,6 +650,14 @@ func (d *Driver) Launch(l gpu.Launch) error {
 			return fail(d.classify(err))
 		}
 		f.allowed = most
+	}
+	// A kernel of whose blocks only one fits on a multiprocessor asks for all of the shared memory that there is: one of another size that
+	// follows it need not wait until the multiprocessor is empty, to be divided anew.
+	if !f.whole && 2*int(l.SharedBytes) > d.info.SharedOptInBytes {
+		if err := libcuda.PreferShared(f.handle); err != nil {
+			return fail(d.classify(err))
+		}
+		f.whole = true
 	}
 	if err := libcuda.Launch(f.handle, l.Grid, l.Block, l.SharedBytes, d.stream, args, l.Dependent && f.overlaps); err != nil {
 		return fail(d.classify(err))

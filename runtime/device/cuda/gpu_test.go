@@ -82,10 +82,11 @@ func conformance(t *testing.T, o driver.Options, brief bool) {
 	})
 }
 
-// Every kernel as native code, with the coverage witness where there is a compiler for it.
+// Every kernel as native code, with the coverage witness where there is a compiler for it. MINFER_LANES_ARRIVE=1: as a checker of races needs
+// it, to which an arrival at an mbarrier tells of what its own lane did alone.
 func TestKernels(t *testing.T) {
 	needGPU(t)
-	conformance(t, driver.Options{Witness: haveCompiler(t)}, false)
+	conformance(t, driver.Options{Witness: haveCompiler(t), Lanes: os.Getenv("MINFER_LANES_ARRIVE") != ""}, false)
 }
 
 // Every kernel of the archive, as the driver compiles PTX for an older GPU.

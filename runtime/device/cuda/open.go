@@ -26,6 +26,7 @@ type Options struct {
 	Marks   bool         // compile kernels to log the moments that they mark: the driver is then a gpu.Marker. Needs nvcc
 	Sync    bool         // wait after every launch, so that the error of its work names it
 	PTX     bool         // use the archive's PTX even where nvcc is there
+	Lanes   bool         // compile kernels whose lanes each arrive at an mbarrier, for a checker of races. Needs nvcc
 }
 
 func init() {
@@ -125,6 +126,9 @@ func probe(ctx context.Context, index int, o Options) (*found, error) {
 	}
 	if o.Marks {
 		defines = append(defines, "MINFER_MARKS")
+	}
+	if o.Lanes {
+		defines = append(defines, "MINFER_LANES_ARRIVE")
 	}
 	f.codes, err = code.Choose(ctx, code.Machine{Name: name, Arch: arch, Driver: release}, archive, func() (code.Compiler, error) {
 		if o.PTX {

@@ -51,7 +51,7 @@ func TestNvccMakesOfEachWord(t *testing.T) {
 	major, _ := strconv.Atoi(string(release[1]))
 	dir := t.TempDir()
 	for arch, more := range wordsByArch {
-		for _, define := range []string{"", "MINFER_WITNESS", "MINFER_MARKS"} {
+		for _, define := range []string{"", "MINFER_WITNESS", "MINFER_MARKS", "MINFER_LANES_ARRIVE"} {
 			if define != "" && arch != "90" {
 				continue
 			}
@@ -59,6 +59,8 @@ func TestNvccMakesOfEachWord(t *testing.T) {
 			want := append(append([]string{}, words...), more...)
 			if define != "" {
 				args = append(args, "-D"+define)
+			}
+			if define == "MINFER_WITNESS" || define == "MINFER_MARKS" {
 				want = append(want, strings.ToLower(define))
 			}
 			if arch == "90" && major >= 12 {

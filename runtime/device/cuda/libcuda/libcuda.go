@@ -168,6 +168,11 @@ func AllowShared(f cu.Function, bytes int) error {
 	return result(C.cuFuncSetAttribute(function(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
+// PreferShared asks for as much of an SM's memory as there may be shared memory while the kernel runs.
+func PreferShared(f cu.Function) error {
+	return result(C.cuFuncSetAttribute(function(f), C.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, C.CU_SHAREDMEM_CARVEOUT_MAX_SHARED))
+}
+
 // Params are the sizes of a kernel's parameters in bytes; ok is false where the driver cannot tell (before CUDA 12.4).
 func Params(f cu.Function) (sizes []int, ok bool) {
 	for {

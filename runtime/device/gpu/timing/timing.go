@@ -13,6 +13,7 @@ import (
 	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/runtime/device/gpu"
 	"github.com/minfer/minfer/runtime/kernel"
+	"github.com/minfer/minfer/runtime/plan"
 )
 
 // Options say how it is timed; the zero value is good for a GPU.
@@ -196,7 +197,7 @@ func (t *Timer) Time(c Case) []Rate {
 	q := kernel.Query{Rows: c.Rows, Cols: c.Cols, Tokens: max(1, c.Tokens), Shares: int64(info.SMs), Arch: info.Arch, SharedBytes: int64(info.SharedOptInBytes)}
 	if c.KVHeads > 0 {
 		q.KVHeads, q.Group, q.Heads, q.HeadDim, q.Context = c.KVHeads, c.Group, c.KVHeads*c.Group, headDim, c.Depth+q.Tokens
-		q.Shares = max(1, min(32, q.Shares/c.KVHeads))
+		q.Shares = int64(plan.Shares(info.SMs, int(c.KVHeads)))
 	}
 	var v *kernel.Variant
 	var err error

@@ -29,6 +29,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   async_wait<1>();
   if (threadIdx.x == 0) {
     mbar_init(bar, 1);
+    mbar_init_warps(bar + 1, 8);
     fence_async();
   }
   block_barrier();
@@ -42,6 +43,10 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
 #endif
   prefetch_l2(w, 1024);
   mbar_wait(bar, 0);
+  if (warp_index() > 0) mbar_arrive_warp(bar + 1);
+  if (threadIdx.x == 0) mbar_arrive(bar + 1);
+  if (warp_index() == 0) mbar_follow(bar + 1, lane_index() == 0);
+  mbar_wait(bar + 1, 0);
   dependency_wait();
   dependency_launch();
 
