@@ -1,7 +1,9 @@
 package load_test
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,4 +67,35 @@ func TestMisspelledKeys(t *testing.T) {
 		}
 	}
 	t.Logf("%d keys", broken)
+}
+
+// A file that cannot be read, or need not end, is a fault like any, and hides no other.
+func TestFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, few()); err != nil {
+		t.Fatal(err)
+	}
+	for name, create := range map[string]func(string) error{
+		"formats/folder.yaml":  func(p string) error { return os.Mkdir(p, 0o777) },
+		"formats/nowhere.yaml": func(p string) error { return os.Symlink("there-is-no-such", p) },
+		"devices/endless.yaml": func(p string) error { return os.Symlink("/dev/zero", p) },
+		"kernels/long.yaml":    func(p string) error { return os.WriteFile(p, make([]byte, 300<<10), 0o666) },
+		"kernels/bad.yaml":     func(p string) error { return os.WriteFile(p, []byte("kernel: 3\n"), 0o666) },
+	} {
+		if err := create(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			t.Skip(err)
+		}
+	}
+	_, err := gen.Load(os.DirFS(dir))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"specs/formats/folder.yaml: it is no file", "specs/formats/nowhere.yaml: it cannot be read: no such file or directory", "specs/devices/endless.yaml: it is no file",
+		"specs/kernels/long.yaml: the file has 307200 bytes; at most 262144 are allowed", "specs/kernels/bad.yaml:1:1",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
 }

@@ -25,37 +25,6 @@ var dims = func() (names []string) {
 	return names
 }()
 
-// device resolves a device class.
-func (l *loader) device(s *spec.Device) *model.Device {
-	if s.Device.Set() {
-		l.fileName(s.Device)
-	}
-	d := &model.Device{Name: s.Device.Value, Spec: s.At.File, Doc: s.Doc.Value, GPU: s.GPU.Value, SMs: s.SMs.Value, StreamGB: s.StreamGB.Value, Arch: s.Arch.Value, Warp: s.Warp.Value, Threads: s.Threads.Value,
-		GridX: int64(s.GridX.Value), GridY: int64(s.GridY.Value), GridZ: int64(s.GridZ.Value),
-		SharedStaticBytes: s.SharedStaticBytes.Value, SharedBytes: s.SharedBytes.Value, SharedPerSMBytes: s.SharedPerSMBytes.Value,
-		RegistersPerSM: s.RegistersPerSM.Value, ThreadsPerSM: s.ThreadsPerSM.Value, BlocksPerSM: s.BlocksPerSM.Value}
-	l.pos.set(d, "", s.At)
-	return d
-}
-
-// devices resolves all device classes, by architecture.
-func (l *loader) devices(set *spec.Set) (all []*model.Device) {
-	for _, s := range set.Devices {
-		if s.Faulty {
-			continue
-		}
-		d := l.device(s)
-		for _, other := range all {
-			if other.Arch == d.Arch {
-				l.diags.Addf(s.Arch.At, "architecture %d is already described by %s", d.Arch, other.Spec)
-			}
-		}
-		all = append(all, d)
-	}
-	slices.SortFunc(all, func(a, b *model.Device) int { return cmp.Compare(a.Arch, b.Arch) })
-	return all
-}
-
 // families resolves all kernel families, by name.
 func (l *loader) families(set *spec.Set, formats []*model.Format, devices []*model.Device) (all []*model.Family) {
 	if len(set.Devices) == 0 && slices.ContainsFunc(set.Kernels, func(s *spec.Kernel) bool { return s.Target.Value != "cpu" }) {
@@ -476,6 +445,7 @@ func digitNames(digits []layout.PlacedDigit) []string {
 // deal resolves the dealing of an axis to strides.
 func (b *kernelLoader) deal(v *model.Variant, e spec.Entry[spec.KernelDeal]) model.Deal {
 	s, axis := e.Value, e.Name.Value
+	b.pos.set(v, "deal."+axis, e.Name.At)
 	d := model.Deal{Axis: axis, Elems: s.Elems.Or(1), Partial: s.Partial.Value, Multiple: s.Multiple.Or(0), Stride: map[string]int{}, Share: s.Share.Value, Queue: s.Queue.Value}
 	known := func(t spec.Text) *layout.PlacedDigit {
 		for i := range v.Digits {
@@ -535,6 +505,9 @@ func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
 	r := model.Route{Arch: s.Arch.Or(0), Dim: model.Dim(s.Dim.Value), Above: int64(s.Above.Or(0)), UpTo: int64(s.UpTo.Or(0)), Tokens: int64(s.Tokens.Or(0))}
 	if (s.Above.Set() || s.UpTo.Set()) != s.Dim.Set() {
 		b.diags.Addf(s.At, "routes: above and up_to need the dim that they compare")
+	}
+	if s.Above.Set() && s.UpTo.Set() && r.Above >= r.UpTo {
+		b.diags.Addf(s.UpTo.At, "routes: up_to is %d, and nothing lies above %d up to there", r.UpTo, r.Above)
 	}
 	sizes := sizesOf(b.family)
 	if s.Dim.Set() && !slices.Contains(sizes, r.Dim) {

@@ -71,6 +71,7 @@ func TestKernelRefusals(t *testing.T) {
 		{matvec, "dim: cols, above: 8192, ", "above: 8192, ", "routes: above and up_to need the dim that they compare"},
 		{matvec, "dim: cols, above: 8192, ", "dim: heads, above: 8192, ", "routes: the family has no size heads; the sizes are cols rows tokens"},
 		{norm, "block: {doc", "block: {routes: [{tokens_above: 3, figure: f, device: d, date: \"2026-12-01\", command: c}], doc", "routes: tokens_above, but the family has no size tokens; the sizes are cols rows"},
+		{matvec, "dim: cols, above: 8192, ", "dim: cols, above: 8192, up_to: 8192, ", "routes: up_to is 8192, and nothing lies above 8192 up to there"},
 		{matvec, "{dim: cols, above", "{formats: [f16], dim: cols, above", "routes: f16 is no format of the family"},
 		{f32, "    elems_up_to: 23999999\n", "", "crossovers: no size is bounded; give rows_above, cols_up_to or elems_up_to"},
 		{f32, "class: q8\n    formats: [q4_K]", "class: f32\n    formats: [q4_K]", "crossovers: f32 is the family's own class; variants of one class are ordered by routes"},

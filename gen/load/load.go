@@ -54,16 +54,16 @@ func Load(set *spec.Set) (*model.Catalog, *Positions, diag.List) {
 	}
 	l.unique(set)
 	// What builds on specs waits until they are without a fault: what it then lacks would be but a consequence, and hide the fault.
-	if len(catalog.Formats) == len(set.Formats) {
+	numbers := []string{"formats", "formats/tables"}
+	if len(l.diags) == 0 && !set.Faulty(numbers...) {
 		l.layouts(set, catalog.Formats)
 		catalog.Tilings = l.tilings(set, catalog.Formats)
 	}
 	catalog.Devices = l.devices(set)
 	var families []*model.Family
-	if len(l.diags) == 0 && len(catalog.Formats) == len(set.Formats) && len(catalog.Tilings) == len(set.Tilings) && len(catalog.Devices) == len(set.Devices) &&
-		!slices.ContainsFunc(set.Layouts, func(s *spec.Layout) bool { return s.Faulty }) {
+	if len(l.diags) == 0 && !set.Faulty(append(numbers, "layouts", "tiles", "devices")...) {
 		families = l.families(set, catalog.Formats, catalog.Devices)
-		if len(l.diags) == 0 && len(families) == len(set.Kernels) {
+		if len(l.diags) == 0 && !set.Faulty("kernels") {
 			l.routes(set, families, catalog.Devices)
 		}
 	}

@@ -73,7 +73,13 @@ func derived(v *model.Variant) int {
 func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Win) {
 	i := slices.IndexFunc(families, func(f *model.Family) bool { return f.Name == w.Kernel.Value && !f.CPU })
 	if i < 0 {
-		l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s", w.Kernel.Value)
+		var names []string
+		for _, f := range families {
+			if !f.CPU {
+				names = append(names, f.Name)
+			}
+		}
+		l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s%s; there are %s", w.Kernel.Value, diag.Meant(w.Kernel.Value, names), strings.Join(names, ", "))
 		return
 	}
 	fam := families[i]
@@ -85,7 +91,11 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 	}
 	switch {
 	case w.Format.Set() && f == nil:
-		l.diags.Addf(w.Format.At, "%s is no format of %s", w.Format.Value, fam.Name)
+		var names []string
+		for _, x := range fam.Formats {
+			names = append(names, x.Name)
+		}
+		l.diags.Addf(w.Format.At, "%s is no format of %s%s; its formats are %s", w.Format.Value, fam.Name, diag.Meant(w.Format.Value, names), strings.Join(names, ", "))
 		return
 	case f == nil && len(fam.Formats) > 0:
 		l.diags.Addf(w.At, "key format is missing; %s has formats", fam.Name)

@@ -120,6 +120,48 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	return flaws
 }
 
+// taken are the elements of an axis that a body takes at a time, where it is not one: so many, with the values of a digit that it takes
+// together, or any multiple of them.
+var taken = map[string]struct {
+	axis     string
+	elems    int
+	digit    string
+	multiple bool
+}{
+	"embed":       {axis: "unit", elems: 1, multiple: true},
+	"matvec_f32":  {axis: "unit", elems: 4, multiple: true}, // activations are loaded by fours
+	"matvec_q8":   {axis: "unit", elems: unitElems, multiple: true},
+	"matmul_q8":   {axis: "unit", elems: unitElems, multiple: true},
+	"matvec_ring": {axis: "unit", elems: unitElems},
+	"matmul_mma":  {axis: "unit", elems: 128, digit: "piece"}, // a row of a tile in shared memory
+	"rope":        {axis: "pair", elems: 2},
+	"round_bf16":  {axis: "elem", elems: 4},
+	"tile":        {axis: "unit", elems: 1, multiple: true}, // what the layout of tiles says, which is held against it elsewhere
+}
+
+// takenElems finds what is wrong with the elements of an axis that one index stands for: a body that takes others would drop some, or
+// process some twice.
+func takenElems(fam *model.Family, g *layout.Geometry, d *layout.Dealing) string {
+	body, known := taken[fam.Template]
+	if !known || body.axis != d.Axis {
+		if d.Elems != 1 {
+			return fmt.Sprintf("a %s of %d elements; body %s takes one at a time", d.Axis, d.Elems, fam.Template)
+		}
+		return ""
+	}
+	have, together := d.Elems, ""
+	if i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == body.digit }); i >= 0 {
+		have, together = have*g.Digits[i].Radix, fmt.Sprintf(" in each of %d %ss", g.Digits[i].Radix, body.digit)
+	}
+	switch {
+	case body.multiple && have%body.elems != 0:
+		return fmt.Sprintf("a %s of %d elements%s; body %s takes a multiple of %d", d.Axis, d.Elems, together, fam.Template, body.elems)
+	case !body.multiple && have != body.elems:
+		return fmt.Sprintf("a %s of %d elements%s; body %s takes %d", d.Axis, d.Elems, together, fam.Template, body.elems)
+	}
+	return ""
+}
+
 // octets are the bodies whose threads work by eights: the lanes of an octet, digit seat, have the units of a column, which is a digit too, and
 // add up what each has of the rows of digit slot, which lie next to each other; a helping warp adds the columns.
 var octets = map[string][]struct {

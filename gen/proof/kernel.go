@@ -86,9 +86,13 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		report("", "%s", flaw)
 	}
 	for i := range geo.Axes {
+		d := &geo.Axes[i]
+		if flaw := takenElems(fam, geo, d); flaw != "" {
+			report("deal."+d.Axis, "%s", flaw)
+		}
 		// Units that straddle blocks would need a row of blocks to be a row of units.
-		if d := &geo.Axes[i]; f != nil && fam.Dims[d.Axis] == model.Cols && d.Elems > 1 && max(d.Elems, f.Elems)%min(d.Elems, f.Elems) != 0 {
-			report("", "a %s of %d elements and a block of %s of %d: one must divide the other", d.Axis, d.Elems, f.Name, f.Elems)
+		if f != nil && fam.Dims[d.Axis] == model.Cols && d.Elems > 1 && max(d.Elems, f.Elems)%min(d.Elems, f.Elems) != 0 {
+			report("deal."+d.Axis, "a %s of %d elements and a block of %s of %d: one must divide the other", d.Axis, d.Elems, f.Name, f.Elems)
 		}
 	}
 	for i := range geo.Axes {

@@ -29,6 +29,13 @@ type Set struct {
 	Models  []*Models
 	Tilings []*Tiling
 	Routes  []*Routes
+
+	faulty map[string]bool // folders with a file that has a fault
+}
+
+// Faulty reports whether a file in one of the folders has a fault of its own, or is missing here for it.
+func (s *Set) Faulty(folders ...string) bool {
+	return slices.ContainsFunc(folders, func(dir string) bool { return s.faulty[dir] })
 }
 
 // maxFileBytes bounds a spec: the largest written by hand has 11 kB, and measured routes take 250 bytes each.
@@ -115,8 +122,11 @@ func Read(fsys fs.FS) (*Set, diag.List, error) {
 			}
 			return nil
 		}
-		if !d.IsDir() && name != "embed.go" {
+		if name != "embed.go" && (!d.IsDir() || path.Ext(name) == ".yaml") {
 			files = append(files, name)
+		}
+		if d.IsDir() && path.Ext(name) == ".yaml" {
+			return fs.SkipDir
 		}
 		return nil
 	})
@@ -124,7 +134,7 @@ func Read(fsys fs.FS) (*Set, diag.List, error) {
 		return nil, nil, fmt.Errorf("reading the specs: %w", err)
 	}
 	slices.Sort(files)
-	set, diags := new(Set), diag.List{}
+	set, diags := &Set{faulty: map[string]bool{}}, diag.List{}
 	for _, name := range files {
 		at := diag.Pos{File: path.Join(Root, name)}
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.dir == path.Dir(name) })
@@ -136,16 +146,50 @@ func Read(fsys fs.FS) (*Set, diag.List, error) {
 			diags.Addf(at, "not a spec: the name of a spec ends in .yaml")
 			continue
 		}
-		data, err := fs.ReadFile(fsys, name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the specs: %w", err)
+		before := len(diags)
+		if data, fault := read(fsys, name); fault != "" {
+			diags.Addf(at, "%s", fault)
+		} else {
+			kinds[i].read(at.File, data, set, &diags)
 		}
-		kinds[i].read(at.File, data, set, &diags)
+		if len(diags) > before {
+			set.faulty[kinds[i].dir] = true
+		}
 	}
 	if len(files) == 0 {
 		diags.Addf(diag.Pos{File: Root}, "the folder holds no spec; one is due in %s", strings.Join(folders(), ", "))
 	}
 	return set, diags, nil
+}
+
+// read is the content of a spec's file, or what is wrong with the file. A pipe or a device is not opened: it may never end.
+func read(fsys fs.FS, name string) (data []byte, fault string) {
+	info, err := fs.Stat(fsys, name)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("it cannot be read: %v", cause(err))
+	case !info.Mode().IsRegular():
+		return nil, "it is no file; a spec is a regular file, or a link to one"
+	case info.Size() > maxFileBytes:
+		return nil, tooLong(info.Size())
+	}
+	if data, err = fs.ReadFile(fsys, name); err != nil {
+		return nil, fmt.Sprintf("it cannot be read: %v", cause(err))
+	}
+	return data, ""
+}
+
+func tooLong(bytes int64) string {
+	return fmt.Sprintf("the file has %d bytes; at most %d are allowed", bytes, maxFileBytes)
+}
+
+// cause is the error without the path of the system's call: the position names the file.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 func folders() []string {
@@ -215,7 +259,7 @@ func document(file string, data []byte, diags *diag.List) (root ast.Node) {
 	whole := diag.Pos{File: file}
 	data = normal(data)
 	if len(data) > maxFileBytes {
-		diags.Addf(whole, "the file has %d bytes; at most %d are allowed", len(data), maxFileBytes)
+		diags.Addf(whole, "%s", tooLong(int64(len(data))))
 		return nil
 	}
 	if bad := unreadable(file, data); bad != nil {

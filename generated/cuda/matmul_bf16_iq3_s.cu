@@ -13,7 +13,7 @@
 //   row = 64*block + 32*across + group + 16*strip + 8*half covers all rows
 //   token = 64*tile + 32*along + 2*seat + 8*column + pair covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec 9e8ec7ee487da37dc1140794f840f84bfd865967451ac4eff10d4bc2029dbd5f
+// spec c6397ef3b92f0e60b755949519bc66603c5ae97d06ed2fb8e21e2fdd7c63c8bf
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq3_s.cuh"
