@@ -142,13 +142,13 @@ func (a *app) listDevices() error {
 }
 
 func (a *app) listSwitches() error {
-	rows := []string{"variable\tturns off where set to 0\tnow"}
+	rows := []string{"variable\tnow\tturns off where set to 0"}
 	for _, s := range slices.Concat(gate.Switches, gate.CPUSwitches) {
 		now := "on"
 		if v, ok := a.getenv(s.Name); ok && v == "0" {
 			now = "off"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s", s.Name, strings.Join(s.Variants, " "), now))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s", s.Name, now, familiesOf(s.Variants)))
 	}
 	a.columns(rows...)
 	level, err := cpufeature.Active()
@@ -162,6 +162,25 @@ func (a *app) listSwitches() error {
 	}
 	fmt.Fprintf(a.stdout, "\n%s names the vector instructions that the cpu device uses; this CPU runs %s; now %s\n", cpufeature.Switch, strings.Join(names, ", "), now)
 	return nil
+}
+
+// familiesOf sums up kernels, FAMILY/FORMAT/VARIANT, by family: the name of a single one, and how many there are of more.
+func familiesOf(kernels []string) string {
+	var families []string
+	count, first := map[string]int{}, map[string]string{}
+	for _, k := range kernels {
+		family, _, _ := strings.Cut(k, "/")
+		if count[family]++; count[family] == 1 {
+			families, first[family] = append(families, family), k
+		}
+	}
+	for i, f := range families {
+		families[i] = fmt.Sprintf("%s (%d kernels)", f, count[f])
+		if count[f] == 1 {
+			families[i] = first[f]
+		}
+	}
+	return strings.Join(families, ", ")
 }
 
 // checkSwitches warns of variables that look like switches and are none, or whose value means nothing.

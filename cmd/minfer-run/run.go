@@ -253,21 +253,52 @@ func (p *promptFlags) read(a *app) (string, error) {
 		}
 		return p.text, nil
 	case given("-f") && p.file != "-":
-		f, err := os.Open(p.file)
-		if err != nil {
-			return "", fmt.Errorf("-f: %w", err)
-		}
-		defer f.Close()
-		text, err := readText(f, "-f "+p.file)
+		text, err := a.readFile("-f", p.file)
 		return chomp(text), err
 	case isTerminal(a.stdin):
 		return "", usagef("no prompt: give -p TEXT, -f FILE or pipe text; %s --help says more", p.set.cmd.CommandPath())
 	}
-	text, err := readText(a.stdin, "standard input")
-	if text == "" && !given("-f") {
+	text, err := a.readStdin()
+	if err == nil && text == "" && !given("-f") {
 		return "", usagef("no prompt: give -p TEXT or -f FILE, or pipe text (standard input is empty)")
 	}
 	return chomp(text), err
+}
+
+// readFile gives the text of a file that a flag names.
+func (a *app) readFile(flag, path string) (string, error) {
+	return a.await(func() (string, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", flag, err)
+		}
+		defer f.Close()
+		return readText(f, flag+" "+path)
+	})
+}
+
+// readStdin gives the text that is piped in.
+func (a *app) readStdin() (string, error) {
+	return a.await(func() (string, error) { return readText(a.stdin, "standard input") })
+}
+
+// await waits for a text, or for an interrupt: a pipe may never be written to, nor be opened at its other end.
+func (a *app) await(read func() (string, error)) (string, error) {
+	type result struct {
+		text string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		text, err := read()
+		done <- result{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-a.ctx.Done():
+		return "", a.ctx.Err()
+	}
 }
 
 func readText(r io.Reader, name string) (string, error) {
@@ -276,7 +307,7 @@ func readText(r io.Reader, name string) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, cause(err))
 	}
 	if len(data) > maxPromptBytes {
-		return "", fmt.Errorf("%s: more than %d bytes are no prompt", name, maxPromptBytes)
+		return "", fmt.Errorf("%s: more than %d bytes, which no context holds", name, maxPromptBytes)
 	}
 	return string(data), nil
 }
@@ -312,11 +343,11 @@ func (a *app) generate(ctx context.Context, o *runFlags) error {
 		return err
 	}
 	if o.systemFile != "" {
-		text, err := os.ReadFile(o.systemFile)
+		text, err := a.readFile("-sysf", o.systemFile)
 		if err != nil {
-			return fmt.Errorf("-sysf: %w", err)
+			return err
 		}
-		o.system = chomp(string(text))
+		o.system = chomp(text)
 	}
 	if o.prompt.escape {
 		o.system = unescape(o.system)

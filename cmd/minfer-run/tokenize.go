@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -85,22 +83,9 @@ func (o *tokenizeFlags) read(a *app) (string, error) {
 	case given("-p"):
 		return o.text, nil
 	case given("-f") && o.file != "-":
-		f, err := os.Open(o.file)
-		if err != nil {
-			return "", fmt.Errorf("-f: %w", err)
-		}
-		defer f.Close()
-		data, err := io.ReadAll(f)
-		if err != nil {
-			return "", fmt.Errorf("-f: %w", err)
-		}
-		return string(data), nil
+		return a.readFile("-f", o.file)
 	case isTerminal(a.stdin):
 		return "", usagef("no text: give -p TEXT, -f FILE or pipe text")
 	}
-	data, err := io.ReadAll(a.stdin)
-	if err != nil {
-		return "", fmt.Errorf("standard input: %w", cause(err))
-	}
-	return string(data), nil
+	return a.readStdin()
 }
