@@ -64,7 +64,7 @@ logits of each step (steps x n_vocab numbers, f32, little-endian), DIR/dump.json
 tokens, the kernel of every matrix, and what they were computed with.`,
 		Example: `  minfer-run dump -m model.gguf -p "Hello world" -n 1 -o a
   minfer-run dump -m model.gguf -p "Hello world" -n 1 -o b --precision f32
-  minfer-run compare a b --tolerance 0.05`,
+  minfer-run compare a b --tolerance 0.5`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dump(cmd.Context(), o) },
 	}
 	f := a.flags(cmd)

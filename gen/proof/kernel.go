@@ -139,7 +139,11 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		if t.Kind == bound.Max && t.Source == bound.Coverage {
 			derived[t.Dim] = t.Value
 			if have, stated := v.Ceiling[t.Dim]; stated && int64(have) != t.Value {
-				report("ceiling."+string(t.Dim), "ceiling of %s is stated as %d, derived as %d (%s)", t.Dim, have, t.Value, t.Chain)
+				of := ""
+				if f != nil {
+					of = " for " + f.Name
+				}
+				report("ceiling."+string(t.Dim), "ceiling of %s is stated as %d, derived as %d%s (%s)", t.Dim, have, t.Value, of, t.Chain)
 			}
 		}
 	}
