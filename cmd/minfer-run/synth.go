@@ -70,7 +70,7 @@ func (a *app) synth(ctx context.Context, o synth.Options, out string) error {
 		return usagef("synth needs a shape: --shape, one of %s", strings.Join(shapeNames(), ", "))
 	case o.Format == "":
 		return usagef("synth needs a format: --format, one of %s", strings.Join(mixNames(), ", "))
-	case out == "":
+	case out == "" || out == "-":
 		return usagef("synth needs a file to write: -o FILE")
 	}
 	plan, err := synth.New(o)
