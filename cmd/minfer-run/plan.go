@@ -20,12 +20,17 @@ import (
 	"github.com/minfer/minfer/runtime/plan"
 )
 
-// targetOf is a machine that plans can be made for without having it.
-func targetOf(arch int) (name string, t plan.Target) {
+// machineOf is a machine that plans can be made for without having it.
+func machineOf(arch int) machine.Machine {
 	m, ok := machine.Of(arch)
 	if !ok {
 		panic("BUG: an architecture that --arch refuses")
 	}
+	return m
+}
+
+func targetOf(arch int) (name string, t plan.Target) {
+	m := machineOf(arch)
 	return m.Name, plan.Target{Arch: m.Arch, SharedBytes: int64(m.SharedBytes), SMs: m.SMs}
 }
 
@@ -390,8 +395,7 @@ func (a *app) plan(o *planFlags) error {
 	}
 	name, t := targetOf(o.arch)
 	if o.bandwidth == 0 {
-		m, _ := machine.Of(o.arch)
-		o.bandwidth = 1e9 * float64(m.StreamGB)
+		o.bandwidth = 1e9 * float64(machineOf(o.arch).StreamGB)
 	}
 	p, err := plan.New(g, t, o.options())
 	if err != nil {

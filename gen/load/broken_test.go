@@ -1,10 +1,12 @@
 package load_test
 
 import (
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -66,7 +68,9 @@ func TestMisspelledKeys(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d keys", broken)
+	if broken < 60 {
+		t.Errorf("%d keys tried", broken)
+	}
 }
 
 // A file that cannot be read, or need not end, is a fault like any, and hides no other.
@@ -75,25 +79,30 @@ func TestFilesThatAreNone(t *testing.T) {
 	if err := os.CopyFS(dir, few()); err != nil {
 		t.Fatal(err)
 	}
-	for name, create := range map[string]func(string) error{
-		"formats/folder.yaml":  func(p string) error { return os.Mkdir(p, 0o777) },
-		"formats/nowhere.yaml": func(p string) error { return os.Symlink("there-is-no-such", p) },
-		"devices/endless.yaml": func(p string) error { return os.Symlink("/dev/zero", p) },
-		"kernels/long.yaml":    func(p string) error { return os.WriteFile(p, make([]byte, 300<<10), 0o666) },
-		"kernels/bad.yaml":     func(p string) error { return os.WriteFile(p, []byte("kernel: 3\n"), 0o666) },
+	var wants []string
+	for _, c := range []struct {
+		name, want string
+		create     func(path string) error
+	}{
+		{"formats/folder.yaml", ": it is no file", func(p string) error { return os.Mkdir(p, 0o777) }},
+		{"formats/nowhere.yaml", ": it cannot be read: no such file or directory", func(p string) error { return os.Symlink("there-is-no-such", p) }},
+		{"devices/endless.yaml", ": it is no file", func(p string) error { return os.Symlink("/dev/zero", p) }},
+		{"kernels/long.yaml", ": the file has 307200 bytes; at most 262144 are allowed", func(p string) error { return os.WriteFile(p, make([]byte, 300<<10), 0o666) }},
+		{"kernels/bad.yaml", ":1:1", func(p string) error { return os.WriteFile(p, []byte("kernel: 3\n"), 0o666) }},
 	} {
-		if err := create(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
-			t.Skip(err)
+		if err := c.create(filepath.Join(dir, filepath.FromSlash(c.name))); err != nil {
+			if link := new(os.LinkError); runtime.GOOS == "windows" && errors.As(err, &link) {
+				continue // links take a right of their own there; the others are held to all the same
+			}
+			t.Fatal(err)
 		}
+		wants = append(wants, "specs/"+c.name+c.want)
 	}
 	_, err := gen.Load(os.DirFS(dir))
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{
-		"specs/formats/folder.yaml: it is no file", "specs/formats/nowhere.yaml: it cannot be read: no such file or directory", "specs/devices/endless.yaml: it is no file",
-		"specs/kernels/long.yaml: the file has 307200 bytes; at most 262144 are allowed", "specs/kernels/bad.yaml:1:1",
-	} {
+	for _, want := range wants {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}

@@ -2,7 +2,6 @@ package load
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -509,12 +508,12 @@ func (b *kernelLoader) route(v *model.Variant, s spec.KernelRoute) {
 	if s.Above.Set() && s.UpTo.Set() && r.Above >= r.UpTo {
 		b.diags.Addf(s.UpTo.At, "routes: up_to is %d, and nothing lies above %d up to there", r.UpTo, r.Above)
 	}
-	sizes := sizesOf(b.family)
+	sizes, list := sizesOf(b.family)
 	if s.Dim.Set() && !slices.Contains(sizes, r.Dim) {
-		b.diags.Addf(s.Dim.At, "routes: the family has no size %s; the sizes are %s", r.Dim, strings.Trim(fmt.Sprint(sizes), "[]"))
+		b.diags.Addf(s.Dim.At, "routes: the family has no size %s; the sizes are %s", r.Dim, list)
 	}
 	if s.Tokens.Set() && !slices.Contains(sizes, model.Tokens) {
-		b.diags.Addf(s.Tokens.At, "routes: tokens_above, but the family has no size tokens; the sizes are %s", strings.Trim(fmt.Sprint(sizes), "[]"))
+		b.diags.Addf(s.Tokens.At, "routes: tokens_above, but the family has no size tokens; the sizes are %s", list)
 	}
 	r.Formats = b.formatsOf("routes", s.Formats)
 	r.Why = provenance(s.Provenance)

@@ -121,10 +121,10 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 		return
 	}
 	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
-	sizes := sizesOf(fam)
+	sizes, list := sizesOf(fam)
 	for _, e := range w.Shape.Entries {
 		if !slices.Contains(sizes, model.Dim(e.Name.Value)) {
-			l.diags.Addf(e.Name.At, "shape: %s has no size %s; the sizes are %s", fam.Name, e.Name.Value, strings.Trim(fmt.Sprint(sizes), "[]"))
+			l.diags.Addf(e.Name.At, "shape: %s has no size %s; the sizes are %s", fam.Name, e.Name.Value, list)
 			return
 		}
 		first.Dims = append(first.Dims, model.Size{Dim: model.Dim(e.Name.Value), Value: int64(e.Value.Value)})
@@ -150,10 +150,11 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 	v.First = append(v.First, first)
 }
 
-// sizesOf is what preferences may depend on: the sizes of a family, without how its work is shared out.
-func sizesOf(fam *model.Family) []model.Dim {
-	sizes := slices.Sorted(maps.Values(fam.Dims))
-	return slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
+// sizesOf is what preferences may depend on: the sizes of a family, without how its work is shared out. The text lists them.
+func sizesOf(fam *model.Family) (sizes []model.Dim, text string) {
+	sizes = slices.Sorted(maps.Values(fam.Dims))
+	sizes = slices.DeleteFunc(slices.Compact(sizes), func(d model.Dim) bool { return d == model.ShareOf })
+	return sizes, strings.Trim(fmt.Sprint(sizes), "[]")
 }
 
 // settings resolves the values of a row, each of which the spec of the variant lists.

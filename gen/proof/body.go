@@ -133,7 +133,7 @@ var taken = map[string]struct {
 	"matvec_q8":   {axis: "unit", elems: unitElems, multiple: true},
 	"matmul_q8":   {axis: "unit", elems: unitElems, multiple: true},
 	"matvec_ring": {axis: "unit", elems: unitElems},
-	"matmul_mma":  {axis: "unit", elems: 128, digit: "piece"}, // a row of a tile in shared memory
+	"matmul_mma":  {axis: "unit", elems: 128, digit: "piece"}, // a row of a tile in shared memory: tile_elems of mma.cuh, as the body asserts
 	"rope":        {axis: "pair", elems: 2},
 	"round_bf16":  {axis: "elem", elems: 4},
 	"tile":        {axis: "unit", elems: 1, multiple: true}, // what the layout of tiles says, which is held against it elsewhere

@@ -208,10 +208,9 @@ func changed(t *testing.T, name, from, to string) string {
 	return text
 }
 
-// proved is what the proof says of the specs, one of them changed.
-
 var over = regexp.MustCompile(`(?m)^over:.*$`)
 
+// proved is what the proof says of one kernel's spec, changed, beside those of formats and devices.
 func proved(t *testing.T, name, text string) diag.List {
 	t.Helper()
 	fsys := fstest.MapFS{}
