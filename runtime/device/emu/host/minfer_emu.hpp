@@ -538,15 +538,12 @@ static inline void async_commit() { ::minfer_emu::async_commit(); }
 template <int N> static inline void async_wait() { ::minfer_emu::async_wait(N); }
 static inline void mbar_init(uint64_t* bar, unsigned count, MINFER_AT) { ::minfer_emu::mbar_init(bar, count, MINFER_HERE); }
 static inline void mbar_arrive(uint64_t* bar, MINFER_AT) { ::minfer_emu::mbar_arrive(bar, 0, "mbar_arrive", MINFER_HERE); }
-// As with -DMINFER_LANES_ARRIVE each lane arrives, so that what is forgotten of it is found here.
-static inline void mbar_init_warps(uint64_t* bar, unsigned warps, MINFER_AT) { ::minfer_emu::mbar_init(bar, 32 * warps, MINFER_HERE); }
+static inline void mbar_init_warps(uint64_t* bar, unsigned warps, MINFER_AT) { ::minfer_emu::mbar_init(bar, warps, MINFER_HERE); }
 static inline void mbar_arrive_warp(uint64_t* bar, MINFER_AT) {
   warp_barrier(MINFER_FULL_WARP, at_file, at_line);
-  ::minfer_emu::mbar_arrive(bar, 0, "mbar_arrive_warp", MINFER_HERE);
+  if (lane_index() == 0) ::minfer_emu::mbar_arrive(bar, 0, "mbar_arrive_warp", MINFER_HERE);
 }
-static inline void mbar_follow(uint64_t* bar, bool led, MINFER_AT) {
-  if (warp_any(led, at_file, at_line) && !led) ::minfer_emu::mbar_arrive(bar, 0, "mbar_follow", MINFER_HERE);
-}
+static inline void mbar_follow(uint64_t*, bool) {}
 static inline void mbar_wait(uint64_t* bar, unsigned parity, MINFER_AT) { ::minfer_emu::mbar_wait(bar, parity, MINFER_HERE); }
 static inline void fence_async() { ::minfer_emu::fence_async(); }
 #if MINFER_HAS_BULK
