@@ -55,6 +55,7 @@ func Load(fsys fs.FS) (*model.Catalog, error) {
 	catalog, positions, faults := load.Load(set) // resolve: names bound, defaults filled in, sorted
 	diags.Add(faults)
 	diags.Add(proof.Prove(catalog, positions)) // prove: layouts, ranges, sums, rounding schemes
+	diags.Add(cuda.Names(catalog, positions))  // and that what kernels declare has names that are free
 	return catalog, diags.Err()
 }
 

@@ -2,7 +2,9 @@ package load
 
 import (
 	"cmp"
+	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +67,8 @@ type kernelLoader struct {
 	*loader
 	spec    *spec.Kernel
 	family  *model.Family
+	body    *model.Body
+	options map[string]int // of the family, which decide what arguments the body takes
 	formats []*model.Format
 	devices []*model.Device
 }
@@ -77,6 +81,18 @@ func (b *kernelLoader) load() {
 	f.Name, f.Spec, f.Digest, f.Doc = s.Kernel.Value, s.At.File, s.Digest, strings.TrimSpace(s.Doc.Value)
 	f.Op, f.Class, f.Template = s.Op.Value, s.Class.Value, s.Template.Value
 	f.CPU = s.Target.Value == "cpu"
+	if b.body = model.BodyOf(f.Template); b.body == nil || b.body.CPU != f.CPU {
+		names, target := model.BodyNames(f.CPU), "GPUs"
+		if f.CPU {
+			target = "the CPU"
+		}
+		b.diags.Addf(s.Template.At, "template: no body of %s is called %s%s; there are %s (gen/model/body.go lists them)", target, f.Template, diag.Meant(f.Template, names), strings.Join(names, ", "))
+		b.body = &model.Body{}
+	}
+	b.options = map[string]int{}
+	for _, o := range s.Options.Entries {
+		b.options[o.Name.Value] = o.Value.Value
+	}
 	b.pos.set(f, "", s.At)
 	b.pickFormats()
 	f.Over, f.Awaits = s.Over.Value, s.Awaits.Value
@@ -92,24 +108,14 @@ func (b *kernelLoader) load() {
 		}
 		b.diags.Addf(e.Name.At, "axis %s is dealt nowhere: its work would never be done; add it to deal", e.Name.Value)
 	}
-	names := map[string]bool{}
-	for _, a := range s.Args {
-		if names[a.Name.Value] {
-			b.diags.Addf(a.Name.At, "argument %s is given twice", a.Name.Value)
-		}
-		names[a.Name.Value] = true
-		pointer := strings.HasSuffix(a.Type.Value, "*")
-		if a.Out.Value && !pointer {
-			b.diags.Addf(a.Out.At, "argument %s is %s; only a pointer can be out", a.Name.Value, a.Type.Value)
-		}
-		f.Args = append(f.Args, model.Arg{Name: a.Name.Value, Type: a.Type.Value, Out: a.Out.Value, Doc: a.Doc.Value})
-	}
+	b.args()
 	digits := map[string]bool{}
 	for _, d := range s.Digits {
 		if digits[d.Name.Value] {
 			b.diags.Addf(d.Name.At, "digit %s is declared twice", d.Name.Value)
 		}
 		digits[d.Name.Value] = true
+		b.pos.set(f, "digits."+d.Name.Value, d.Name.At)
 		switch place := layout.Place(d.Place.Value); {
 		case f.CPU && (place.Grid() || place == layout.Thread):
 			b.diags.Addf(d.Place.At, "digit %s: a CPU has no %s; allowed: lane, slot, loop", d.Name.Value, place)
@@ -143,6 +149,37 @@ func (b *kernelLoader) load() {
 	}
 	for _, x := range s.Crossovers {
 		b.crossover(x)
+	}
+}
+
+// args resolves the arguments and holds them against those that the body takes.
+func (b *kernelLoader) args() {
+	takes := b.body.Takes(b.options)
+	var names, texts []string
+	for _, a := range takes {
+		names, texts = append(names, a.Name), append(texts, a.String())
+	}
+	template, given := b.family.Template, map[string]bool{}
+	for _, a := range b.spec.Args {
+		name, i := a.Name.Value, slices.Index(names, a.Name.Value)
+		switch {
+		case given[name]:
+			b.diags.Addf(a.Name.At, "argument %s is given twice", name)
+		case b.body.Args == nil: // there is no such body, which has been said
+		case i < 0:
+			b.diags.Addf(a.Name.At, "body %s takes no argument %s%s; it takes %s", template, name, diag.Meant(name, names), strings.Join(texts, ", "))
+		case !slices.Contains(takes[i].Types, a.Type.Value):
+			b.diags.Addf(a.Type.At, "argument %s is %s; body %s takes %s", name, a.Type.Value, template, takes[i])
+		case a.Out.Value != takes[i].Out:
+			b.diags.Addf(cmp.Or(a.Out.At, a.Name.At), "argument %s has out: %t; body %s takes %s", name, a.Out.Value, template, takes[i])
+		}
+		given[name] = true
+		b.family.Args = append(b.family.Args, model.Arg{Name: name, Type: a.Type.Value, Out: a.Out.Value, Doc: a.Doc.Value})
+	}
+	for _, a := range takes {
+		if !given[a.Name] {
+			b.diags.Addf(b.spec.Args[0].At, "args: body %s takes %s, which is missing", template, a)
+		}
 	}
 }
 
@@ -302,13 +339,11 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 
 // option reports whether the family's template has an option and it may have this value; it says so if not.
 func (b *kernelLoader) option(v *model.Variant, name spec.Text, value spec.Int) bool {
-	template := b.family.Template
-	var names []string
-	for _, o := range model.BodyOptions(template) {
-		names = append(names, o.Name)
-	}
-	o := model.OptionOf(template, name.Value)
+	template, names := b.family.Template, b.body.OptionNames()
+	o := b.body.Option(name.Value)
 	switch {
+	case b.body.Args == nil: // there is no such body, which has been said
+		return false
 	case o == nil && len(names) == 0:
 		b.diags.Addf(name.At, "template %s has no options, so none is called %s", template, name.Value)
 		return false
@@ -321,6 +356,12 @@ func (b *kernelLoader) option(v *model.Variant, name spec.Text, value spec.Int) 
 	}
 	if value.Value != 0 && slices.ContainsFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == o.Closed && d.Radix == layout.Any }) {
 		b.diags.Addf(value.At, "option %s of template %s needs a radix for digit %s, which is open in variant %s", name.Value, template, o.Closed, v.Name)
+		return false
+	}
+	with := maps.Clone(b.options)
+	with[name.Value] = value.Value
+	if !reflect.DeepEqual(b.body.Takes(with), b.body.Takes(b.options)) {
+		b.diags.Addf(value.At, "option %s decides which arguments body %s takes, so it has one value in all variants; allowed: %d", name.Value, template, b.options[name.Value])
 		return false
 	}
 	return true
@@ -355,11 +396,8 @@ func (b *kernelLoader) free(v *model.Variant, s spec.KernelVariant) {
 					b.diags.Addf(x.At, "free: a ring has at least 2 stages, not %d", x.Value)
 					return
 				}
-			case model.OptionOf(b.family.Template, name) == nil:
-				names := digitNames(v.Digits)
-				for _, o := range model.BodyOptions(b.family.Template) {
-					names = append(names, o.Name)
-				}
+			case b.body.Option(name) == nil && b.body.Args != nil:
+				names := append(digitNames(v.Digits), b.body.OptionNames()...)
 				if v.Shared.Ring != nil {
 					names = append(names, model.StagesParameter)
 				}

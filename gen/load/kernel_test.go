@@ -26,6 +26,8 @@ func TestKernelRefusals(t *testing.T) {
 		mma    = "kernels/matmul-bf16.yaml"
 		tile   = "kernels/tile-q8.yaml"
 		attend = "kernels/attend-split.yaml"
+		gate   = "kernels/gate-ring-q8.yaml"
+		topK   = "kernels/top-k.yaml"
 	)
 	cases := []struct{ file, from, to, want string }{
 		{"devices/sm90.yaml", "arch: 90", "arch: 80", "architecture 80 is already described by specs/devices/sm80.yaml"},
@@ -34,7 +36,23 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "row: rows", "row: rowz", `dims.row: no size is called rowz (meant rows?); the sizes are rows, cols`},
 		{norm, "dims: {row: rows", "dims: {token: tokens, row: rows", "axis token is dealt nowhere: its work would never be done; add it to deal"},
 		{norm, "name: eps", "name: cols", "argument cols is given twice"},
-		{norm, `type: f32, doc: "added`, `type: f32, out: true, doc: "added`, "argument eps is f32; only a pointer can be out"},
+		{norm, "name: eps", "name: epsilon", "body rmsnorm takes no argument epsilon; it takes x f32*, w f32*, out out f32*, cols i32, eps f32"},
+		{norm, "name: eps", "name: while", "body rmsnorm takes no argument while; it takes x f32*"},
+		{norm, "name: eps", "name: epz", "body rmsnorm takes no argument epz (meant eps?); it takes x f32*"},
+		{norm, "name: eps", "name: epz", "args: body rmsnorm takes eps f32, which is missing"},
+		{norm, "  - {name: w, type: f32*, doc: \"[cols]\"}\n", "", "args: body rmsnorm takes w f32*, which is missing"},
+		{norm, `type: f32, doc: "added`, `type: i32, doc: "added`, "argument eps is i32; body rmsnorm takes eps f32"},
+		{norm, `type: f32, doc: "added`, `type: f32, out: true, doc: "added`, "argument eps has out: true; body rmsnorm takes eps f32"},
+		{norm, "type: f32*, out: true", "type: f32*", "argument out has out: false; body rmsnorm takes out out f32*"},
+		{topK, "name: x, type: f32*", "name: x, type: i32*", "argument x is i32*; body top_k takes x f32* or i64*"},
+		{ring, "name: x, type: u8*", "name: x, type: f32*", "argument x is f32*; body matvec_ring takes x u8*"},
+		{gate, "options: {quantize: 1, pairs: 1}", "options: {pairs: 1}", "body matvec_ring takes no argument norm; it takes cols i32, out claims u32*, x u8*, w u8*, out y f32*, rows i32, w_up u8*"},
+		{gate, "options: {quantize: 1, pairs: 1}", "options: {quantize: 1}", "args: body matvec_ring takes bias f32*, which is missing"},
+		{gate, "c56: {doc", "c56: {options: {pairs: 0}, doc", "option pairs decides which arguments body matvec_ring takes, so it has one value in all variants; allowed: 1"},
+		{gate, "stages: [4, 8]", "pairs: [0, 1]", "option pairs decides which arguments body matvec_ring takes, so it has one value in all variants; allowed: 1"},
+		{norm, "template: rmsnorm", "template: rmsnormal", "template: no body of GPUs is called rmsnormal (meant rmsnorm?); there are add, argmax, "},
+		{norm, "template: rmsnorm", "template: tile", "template: no body of GPUs is called tile"},
+		{tile, "template: tile", "template: matvec_q8", "template: no body of the CPU is called matvec_q8; there are plain, tile"},
 		{norm, "name: round, at", "name: thread, at", "digit thread is declared twice"},
 		{tile, "name: panel, at: loop", "name: panel, at: grid.x", "digit panel: a CPU has no grid.x; allowed: lane, slot, loop"},
 		{norm, "at: thread", "at: lane", "digit thread: a thread of a GPU has no lanes; allowed: grid.x"},
@@ -141,7 +159,7 @@ func TestKernelRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		messages++
-		pattern := regexp.MustCompile(": " + regexp.MustCompile(`%[sd]`).ReplaceAllString(regexp.QuoteMeta(format), ".*") + "$")
+		pattern := regexp.MustCompile(": " + regexp.MustCompile(`%[sdt]`).ReplaceAllString(regexp.QuoteMeta(format), ".*") + "$")
 		for line := range said {
 			if pattern.MatchString(line) {
 				return true

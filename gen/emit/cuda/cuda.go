@@ -430,8 +430,8 @@ func (k kernelView) Period(axis string) (int, error) {
 
 // Option is an option of the variant; 0 when the variant does not say. Package model declares which there are.
 func (k kernelView) Option(name string) (int, error) {
-	if model.OptionOf(k.family.Template, name) == nil {
-		return 0, fmt.Errorf("template %s asks for option %s, which gen/model/options.go does not declare", k.family.Template, name)
+	if model.BodyOf(k.family.Template).Option(name) == nil {
+		return 0, fmt.Errorf("template %s asks for option %s, which gen/model/body.go does not declare", k.family.Template, name)
 	}
 	return k.Options[name], nil
 }
