@@ -147,8 +147,25 @@ func (b *kernelLoader) load() {
 	for _, e := range s.Variants.Entries {
 		b.variant(e, variants)
 	}
+	b.counted()
 	for _, x := range s.Crossovers {
 		b.crossover(x)
+	}
+}
+
+// counted holds the axes that are counted against those that are dealt: of one that is left out, the coverage witness would not see that its
+// work is done. An axis of a single index needs no count.
+func (b *kernelLoader) counted() {
+	f := b.family
+	counts := slices.Concat(f.Cover.Row, f.Cover.Unit, f.Cover.Token)
+	for _, e := range b.spec.Deal.Entries {
+		axis, none := e.Name.Value, slices.Contains(b.body.Uncounted, e.Name.Value)
+		switch counted := slices.Contains(counts, axis); {
+		case counted && none:
+			b.diags.Addf(b.spec.Cover.At, "cover: body %s does not count axis %s; leave it out", f.Template, axis)
+		case !counted && !none && b.body.Args != nil && slices.ContainsFunc(f.Variants, func(v *model.Variant) bool { return v.Deals(axis) }):
+			b.diags.Addf(b.spec.Cover.At, "cover: axis %s is dealt and not counted, so that nobody would see its work missing; add it (only a body of which gen/model/body.go says so leaves an axis uncounted)", axis)
+		}
 	}
 }
 

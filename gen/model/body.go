@@ -11,6 +11,8 @@ type Body struct {
 	CPU     bool // it is written in gen/emit/tile; the others are templates of gen/emit/cuda
 	Args    []BodyArg
 	Options []BodyOption
+	// Uncounted are axes that the body does not name where it counts a piece of work: what is counted is done for all of their indices at once.
+	Uncounted []string
 }
 
 // BodyArg is an argument that a body takes. Their order is the spec's.
@@ -49,11 +51,11 @@ var bodies = map[string]*Body{
 	"add":             {Args: args("a f32*, b f32*, out out f32*, cols i32")},
 	"argmax":          {Args: args("x f32*, out out i64*, cols i32")},
 	"attend_combine":  {Args: args("partial f32*, out out f32*, heads i32, shares i32, head_dim i32")},
-	"attend_mma":      {Args: args(attendArgs)},
-	"attend_prefill":  {Args: args(attendArgs)},
-	"attend_split":    {Args: args("q f32*, k u8*, v u8*, positions i32*, out partial f32*, kv_heads i32, group i32, head_dim i32, scale f32")},
-	"attend_step":     {Args: args(stepArgs)},
-	"attend_step_mma": {Args: args(stepArgs)},
+	"attend_mma":      {Args: args(attendArgs), Uncounted: []string{"elem"}},
+	"attend_prefill":  {Args: args(attendArgs), Uncounted: []string{"elem"}},
+	"attend_split":    {Args: args("q f32*, k u8*, v u8*, positions i32*, out partial f32*, kv_heads i32, group i32, head_dim i32, scale f32"), Uncounted: []string{"head", "elem"}},
+	"attend_step":     {Args: args(stepArgs), Uncounted: []string{"head", "elem"}},
+	"attend_step_mma": {Args: args(stepArgs), Uncounted: []string{"head", "elem"}},
 	"embed":           {Args: args("w u8*, ids i32*, out out f32*, cols i32")},
 	"kv_append":       {Args: args("x f32*, out cache u8*, positions i32*, cols i32")},
 	"matmul_mma": {
@@ -85,7 +87,7 @@ var bodies = map[string]*Body{
 	"select_rows": {Args: args("x f32*, index i32*, out out f32*, cols i32")},
 	"silu_mul":    {Args: args("gate f32*, up f32*, out out f32*, cols i32")},
 	"tile":        {CPU: true, Args: args("w u8*, x u8*, bias f32*, out y f32*")},
-	"top_k":       {Args: args("x f32*|i64*, out out i64*, cols i32, kept i32")}, // numbers, or keys of them
+	"top_k":       {Args: args("x f32*|i64*, out out i64*, cols i32, kept i32"), Uncounted: []string{"rank"}}, // numbers, or keys of them
 }
 
 // args reads a list of arguments, each "name type" or "out name type", that are taken where the options are as they must be.

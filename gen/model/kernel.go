@@ -180,6 +180,16 @@ func (d *Deal) deal(digits []layout.PlacedDigit) {
 	d.Stride = strides
 }
 
+// Deals reports whether the digits deal more than one index of an axis.
+func (v *Variant) Deals(axis string) bool {
+	return slices.ContainsFunc(v.Deal, func(d Deal) bool {
+		return d.Axis == axis && slices.ContainsFunc(v.Digits, func(p layout.PlacedDigit) bool {
+			_, uses := d.Stride[p.Name]
+			return (uses || d.Share == p.Name) && p.Radix != 1
+		})
+	})
+}
+
 // Route is a measured preference: within it the variant comes before the ones that follow. It never widens a bound.
 type Route struct {
 	Formats []string // none: every format of the family
