@@ -12,7 +12,7 @@ type Kernel struct {
 	Kernel   Text               `yaml:"kernel" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Name of the family; also the name of the file."`
 	Target   Text               `yaml:"target" jsonschema:"enum=gpu,enum=cpu" jsonschema_description:"What the family runs on; gpu when left out."`
 	Op       Text               `yaml:"op" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"The operation of the plan that the family serves."`
-	Class    Text               `yaml:"class" jsonschema:"required,pattern=^[a-z][a-z0-9-]*$" jsonschema_description:"Numeric class: kernels of different classes agree within a tolerance, not bit for bit."`
+	Class    Text               `yaml:"class" jsonschema:"required,enum=bf16,enum=f32,enum=q8" jsonschema_description:"Numeric class, one that runtime/conform judges in: kernels of different classes agree within a tolerance, not bit for bit."`
 	Template Text               `yaml:"template" jsonschema:"required,pattern=^[a-z][a-z0-9_]*$" jsonschema_description:"The body: a template of gen/emit/cuda/templates, without its ending."`
 	Formats  []Text             `yaml:"formats" jsonschema_description:"Weight formats that the family is emitted for: names, 'blocks' for every format with a scale, 'weights' for every format that a file holds and that reads as a number. Left out when the op has no weight."`
 	Except   []Text             `yaml:"except" jsonschema_description:"Formats left out of formats."`

@@ -10,8 +10,8 @@ type Models struct {
 	Doc       Text        `yaml:"doc" jsonschema:"required" jsonschema_description:"Which models, and where their numbers are from."`
 	Models    Text        `yaml:"models" jsonschema:"required,pattern=^[a-z][a-z0-9._-]*$" jsonschema_description:"Name of the family; also the name of the file."`
 	Source    Text        `yaml:"source" jsonschema:"required" jsonschema_description:"The repository that config.json is from; * stands for the size."`
-	Arch      Text        `yaml:"arch" jsonschema:"required,pattern=^[a-z][a-z0-9]*$" jsonschema_description:"general.architecture of a GGUF file."`
-	Vocab     Text        `yaml:"vocab" jsonschema:"required" jsonschema_description:"The vocabulary."`
+	Arch      Text        `yaml:"arch" jsonschema:"required,enum=llama,enum=qwen2,enum=qwen3" jsonschema_description:"general.architecture of a GGUF file, one that runtime/arch builds."`
+	Vocab     Text        `yaml:"vocab" jsonschema:"required,enum=llama-3,enum=qwen2.5,enum=qwen3" jsonschema_description:"The vocabulary, one that runtime/synth makes."`
 	Positions Int         `yaml:"max_position_embeddings" jsonschema:"required,minimum=1,maximum=16777216" jsonschema_description:"Tokens that the models were trained for."`
 	Theta     Real        `yaml:"rope_theta" jsonschema:"required" jsonschema_description:"Base of the rotary embedding."`
 	Eps       Text        `yaml:"rms_norm_eps" jsonschema:"required,pattern=^[1-9]e-[1-9][0-9]?$" jsonschema_description:"Added to the mean square, as decimal text: it need not be exact in f32."`

@@ -182,6 +182,9 @@ func (s *Subject) product(p product) *job {
 	return s.productOf(p, w, activations(p.tokens, p.cols, unit.Elems, p.x, r), r)
 }
 
+// Classes are the numeric classes that kernels are judged in: what activations are rounded to before a product.
+var Classes = []string{"bf16", "f32", "q8"}
+
 // productOf makes the job of a product of given numbers.
 func (s *Subject) productOf(p product, w *weights, x []float32, r *rand.Rand) *job {
 	q := s.query()
@@ -206,6 +209,9 @@ func (s *Subject) productOf(p product, w *weights, x []float32, r *rand.Rand) *j
 		seen = make([]float32, len(x))
 		cpu.DequantizeActivations(seen, codes)
 		args["x"] = codes
+	case "f32":
+	default:
+		panic("BUG: no product is judged in class " + s.Entry.Class)
 	}
 	var bias []float32
 	if p.bias {

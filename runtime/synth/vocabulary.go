@@ -3,6 +3,7 @@ package synth
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -58,6 +59,9 @@ var vocabularies = map[string]vocabulary{
 		"<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"),
 		128000, "<|begin_of_text|>", "<|eot_id|>", "<|finetune_right_pad_id|>", true, llama3Template},
 }
+
+// Vocabularies lists the vocabularies that shapes may name, sorted.
+func Vocabularies() []string { return slices.Sorted(maps.Keys(vocabularies)) }
 
 // metadata sets the tokenizer's keys for a vocabulary of size tokens.
 func (v vocabulary) metadata(w *gguf.Writer, size int) error {
