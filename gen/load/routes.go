@@ -69,7 +69,7 @@ func derived(v *model.Variant) int {
 	return 0
 }
 
-// win resolves one row of routes.
+// win resolves one row of routes. All that is wrong with a row is said at once; but of a family that there is not, nothing more is known.
 func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Win) {
 	i := slices.IndexFunc(families, func(f *model.Family) bool { return f.Name == w.Kernel.Value && !f.CPU })
 	if i < 0 {
@@ -82,7 +82,7 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 		l.diags.Addf(w.Kernel.At, "no kernel family of GPUs is called %s%s; there are %s", w.Kernel.Value, diag.Meant(w.Kernel.Value, names), strings.Join(names, ", "))
 		return
 	}
-	fam := families[i]
+	fam, before := families[i], len(l.diags)
 	var f *model.Format
 	for _, x := range fam.Formats {
 		if x.Name == w.Format.Value {
@@ -96,14 +96,12 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 			names = append(names, x.Name)
 		}
 		l.diags.Addf(w.Format.At, "%s is no format of %s%s; its formats are %s", w.Format.Value, fam.Name, diag.Meant(w.Format.Value, names), strings.Join(names, ", "))
-		return
 	case f == nil && len(fam.Formats) > 0:
 		l.diags.Addf(w.At, "key format is missing; %s has formats", fam.Name)
-		return
 	}
 	var names []string
 	var v *model.Variant
-	for _, x := range fam.VariantsFor(f) {
+	for _, x := range fam.VariantsFor(f) { // of any format, where the row's is none
 		if x.Base != nil {
 			continue
 		}
@@ -112,22 +110,22 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 			v = x
 		}
 	}
+	var settings []model.Setting
 	if v == nil {
 		l.diags.Addf(w.Variant.At, "%s has no variant %s%s for the format; there are %s", fam.Name, w.Variant.Value, diag.Meant(w.Variant.Value, names), strings.Join(names, ", "))
-		return
-	}
-	settings, ok := l.settings(v, w.Set)
-	if !ok {
-		return
+	} else {
+		settings = l.settings(v, w.Set)
 	}
 	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
 	sizes, list := sizesOf(fam)
 	for _, e := range w.Shape.Entries {
 		if !slices.Contains(sizes, model.Dim(e.Name.Value)) {
 			l.diags.Addf(e.Name.At, "shape: %s has no size %s; the sizes are %s", fam.Name, e.Name.Value, list)
-			return
 		}
 		first.Dims = append(first.Dims, model.Size{Dim: model.Dim(e.Name.Value), Value: int64(e.Value.Value)})
+	}
+	if len(l.diags) > before {
+		return
 	}
 	slices.SortFunc(first.Dims, func(x, y model.Size) int { return cmp.Compare(x.Dim, y.Dim) })
 	for _, x := range fam.Variants {
@@ -158,22 +156,19 @@ func sizesOf(fam *model.Family) (sizes []model.Dim, text string) {
 }
 
 // settings resolves the values of a row, each of which the spec of the variant lists.
-func (l *loader) settings(v *model.Variant, set spec.Map[spec.Int]) (all []model.Setting, ok bool) {
+func (l *loader) settings(v *model.Variant, set spec.Map[spec.Int]) (all []model.Setting) {
 	for _, e := range set.Entries {
 		i := slices.IndexFunc(v.Free, func(p model.Free) bool { return p.Name == e.Name.Value })
 		switch {
 		case i < 0:
 			l.diags.Addf(e.Name.At, "set: %s is no free parameter of variant %s; the spec of the kernel lists them under free", e.Name.Value, v.Name)
-			return nil, false
 		case !slices.Contains(v.Free[i].Values, e.Value.Value):
 			l.diags.Addf(e.Value.At, "set: %s is %d; the spec of the kernel allows %s", e.Name.Value, e.Value.Value, numbers(v.Free[i].Values))
-			return nil, false
-		}
-		if v.Value(e.Name.Value) != e.Value.Value {
+		case v.Value(e.Name.Value) != e.Value.Value:
 			all = append(all, model.Setting{Name: e.Name.Value, Value: e.Value.Value})
 		}
 	}
-	return all, true
+	return all
 }
 
 // tuned is the family's variant with other values, made when it is first asked for.

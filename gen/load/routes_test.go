@@ -139,6 +139,31 @@ func TestRoutesAreRefused(t *testing.T) {
 	}
 }
 
+// Whatever is wrong with a row is said at once.
+func TestRowsAreRefusedWhole(t *testing.T) {
+	for row, wants := range map[string][]string{
+		"      - {kernel: matvec-q8, format: q6_k, variant: v3, set: {thread: 127}, shape: {heads: 64, shares: 3}, figure: fast}\n": {
+			"7:37: q6_k is no format of matvec-q8", "7:52: matvec-q8 has no variant v3", "7:84: shape: matvec-q8 has no size heads", "7:95: shape: matvec-q8 has no size shares"},
+		"      - {kernel: matvec-q8, variant: v2, set: {thread: 127, round: 2}, shape: {heads: 64}, figure: fast}\n": {
+			"7:9: key format is missing; matvec-q8 has formats", "7:56: set: thread is 127", "7:61: set: round is no free parameter of variant v2", "7:80: shape: matvec-q8 has no size heads"},
+		"      - {kernel: matvec-q9, format: q6_k, variant: v3, shape: {heads: 64}, figure: fast}\n": {"7:18: no kernel family of GPUs is called matvec-q9"},
+	} {
+		_, err := routed(row)
+		if err == nil {
+			t.Errorf("%s is accepted", row)
+			continue
+		}
+		if n := strings.Count(err.Error(), "\n") + 1; n != len(wants) {
+			t.Errorf("%s: %d faults, want %d:\n%v", row, n, len(wants), err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in\n%v", row, want, err)
+			}
+		}
+	}
+}
+
 // A derived name that the spec gives to a variant of its own is no kernel twice.
 func TestDerivedNameIsTaken(t *testing.T) {
 	fsys := fstest.MapFS{}
