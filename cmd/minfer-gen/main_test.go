@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -83,6 +84,13 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bad, "formats", "b.yaml"), []byte("format: b\nggml_id: 1\nblok: 2\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	twice := filepath.Join(dir, "twice")
+	for _, name := range []string{"a", "b"} {
+		text := "format: " + name + "\nggml_id: 1\nblock: {elems: 1, bytes: 1}\nfields:\n  q: {at: 0, type: u8}\nvalue: {weight: [q]}\n"
+		if err := errors.Join(os.MkdirAll(filepath.Join(twice, "formats"), 0o777), os.WriteFile(filepath.Join(twice, "formats", name+".yaml"), []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		args   []string
 		code   int
@@ -96,6 +104,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"dequant", "--format", "q4_0", "--specs", file, file}, exitFailed, "is no folder"},
 		{[]string{"list", "--specs", filepath.Join(dir, "none")}, exitFailed, "no such file"},
 		{[]string{"list", "--specs", bad}, exitNo, filepath.ToSlash(bad) + "/formats/b.yaml:3:1: unknown key blok (meant block?)"},
+		{[]string{"list", "--specs", twice}, exitNo, filepath.ToSlash(twice) + "/formats/b.yaml:2:10: ggml_id 1 is already taken at " + filepath.ToSlash(twice) + "/formats/a.yaml:2:10"},
 		{[]string{"check", "--specs", bad, "--out", dir}, exitNo, "4 faults in the specs"},
 		{[]string{"generate", "--specs", bad, "--out", dir}, exitNo, "4 faults in the specs"},
 		{[]string{"generate", "--out", dir}, exitFailed, "which minfer-gen did not write"},

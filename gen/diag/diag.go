@@ -5,6 +5,7 @@ package diag
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -64,14 +65,16 @@ func (l *List) Sort() {
 	*l = slices.Compact(*l)
 }
 
-// Rebase returns the list with the file prefix from replaced by to: specs that were read from another folder
-// are named where they lie.
+// Rebase returns the list with the folder from replaced by to, in positions and where messages name a file: specs that were read from another
+// folder are named where they lie.
 func (l List) Rebase(from, to string) List {
+	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(from) + `/`)
 	out := slices.Clone(l)
 	for i, d := range out {
 		if rest, ok := strings.CutPrefix(d.Pos.File, from); ok {
 			out[i].Pos.File = to + rest
 		}
+		out[i].Message = named.ReplaceAllString(d.Message, "${1}"+strings.ReplaceAll(to, "$", "$$")+"/")
 	}
 	return out
 }
