@@ -392,7 +392,8 @@ func numbers(values []int) string {
 	return strings.Join(text, ", ")
 }
 
-// free resolves the free parameters of a variant: its own lists, or those of the family.
+// free resolves the free parameters of a variant: its own lists, or those of the family. Every value is one that the parameter may have by
+// itself; which of them go together, the proof says of each candidate.
 func (b *kernelLoader) free(v *model.Variant, s spec.KernelVariant) {
 	list := b.spec.Free
 	if s.Free.Set() {
@@ -402,26 +403,38 @@ func (b *kernelLoader) free(v *model.Variant, s spec.KernelVariant) {
 		name := e.Name.Value
 		i := slices.IndexFunc(v.Digits, func(d layout.PlacedDigit) bool { return d.Name == name })
 		p := model.Free{Name: name}
+		var least, most int
+		what := ""
+		switch {
+		case i >= 0 && v.Digits[i].Place.Grid():
+			b.diags.Addf(e.Name.At, "free: digit %s is on %s, where the shape says how many blocks there are; allowed: digits of threads, lanes, loops and slots", name, v.Digits[i].Place)
+			continue
+		case i >= 0:
+			what = "values of a digit"
+			least, most = spec.Range[spec.KernelDigit]("radix")
+			if v.Digits[i].Place == layout.Thread {
+				what, most = "threads of a block", b.threads(v)
+			}
+		case name == model.StagesParameter && v.Shared.Ring != nil:
+			what = "stages of a ring"
+			least, most = spec.Range[spec.KernelRing]("stages")
+		case b.body.Option(name) == nil:
+			names := append(digitNames(v.Digits), b.body.OptionNames()...)
+			if v.Shared.Ring != nil {
+				names = append(names, model.StagesParameter)
+			}
+			if b.body.Args != nil {
+				b.diags.Addf(e.Name.At, "free: no digit or option is called %s%s; there are %s", name, diag.Meant(name, names), strings.Join(names, ", "))
+			}
+			continue
+		}
 		for _, x := range e.Value {
 			switch {
-			case i >= 0 && (x.Value < 1 || v.Digits[i].Place.Grid()):
-				b.diags.Addf(x.At, "free: digit %s; allowed: radices of at least 1 of a digit that is not on the grid", name)
-				return
-			case i >= 0:
-			case name == model.StagesParameter && v.Shared.Ring != nil:
-				if x.Value < 2 {
-					b.diags.Addf(x.At, "free: a ring has at least 2 stages, not %d", x.Value)
-					return
-				}
-			case b.body.Option(name) == nil && b.body.Args != nil:
-				names := append(digitNames(v.Digits), b.body.OptionNames()...)
-				if v.Shared.Ring != nil {
-					names = append(names, model.StagesParameter)
-				}
-				b.diags.Addf(e.Name.At, "free: no digit or option is called %s%s; there are %s", name, diag.Meant(name, names), strings.Join(names, ", "))
-				return
-			case !b.option(v, e.Name, x):
-				return
+			case what == "" && !b.option(v, e.Name, x):
+				continue
+			case what != "" && (x.Value < least || x.Value > most):
+				b.diags.Addf(x.At, "free: %s is %d; allowed: %d to %d %s", name, x.Value, least, most, what)
+				continue
 			}
 			p.Values = append(p.Values, x.Value)
 		}
@@ -430,6 +443,16 @@ func (b *kernelLoader) free(v *model.Variant, s spec.KernelVariant) {
 		v.Free = append(v.Free, p)
 	}
 	slices.SortFunc(v.Free, func(x, y model.Free) int { return cmp.Compare(x.Name, y.Name) })
+}
+
+// threads is how many threads a block may have on some device that the variant is for.
+func (b *kernelLoader) threads(v *model.Variant) (most int) {
+	for _, d := range b.devices {
+		if d.Arch >= v.Arch {
+			most = max(most, d.Threads)
+		}
+	}
+	return most
 }
 
 func layoutNames(formats []*model.Format) []string {

@@ -101,9 +101,12 @@ func TestKernelRefusals(t *testing.T) {
 		{f32, "formats: [q4_K]", "formats: [q4_K, a8]", "crossovers: a8 is no format of the family"},
 		{matvec, "free: {thread: [64", "free: {threads: [64", "free: no digit or option is called threads (meant thread?); there are block, token, thread, round, hoist"},
 		{matvec, "free: {thread: [64", "free: {stages: [4], thread: [64", "free: no digit or option is called stages; there are"},
-		{matvec, "free: {thread: [64", "free: {block: [64", "free: digit block; allowed: radices of at least 1 of a digit that is not on the grid"},
-		{matvec, "free: {thread: [64", "free: {thread: [0", "free: digit thread; allowed: radices of at least 1 of a digit that is not on the grid"},
-		{ring, "stages: [4, 8]", "stages: [1, 8]", "free: a ring has at least 2 stages, not 1"},
+		{matvec, "free: {thread: [64", "free: {block: [64", "free: digit block is on grid.x, where the shape says how many blocks there are; allowed: digits of threads, lanes, loops and slots"},
+		{matvec, "free: {thread: [64", "free: {thread: [0", "free: thread is 0; allowed: 1 to 1024 threads of a block"},
+		{matvec, "128, 256, 512]}", "128, 256, 512, 2048]}", "free: thread is 2048; allowed: 1 to 1024 threads of a block"},
+		{ring, "slot: [1, 2, 4, 8]", "slot: [0, 8]", "free: slot is 0; allowed: 1 to 4194304 values of a digit"},
+		{ring, "stages: [4, 8]", "stages: [1, 8]", "free: stages is 1; allowed: 2 to 64 stages of a ring"},
+		{ring, "stages: [4, 8]", "stages: [4, 65]", "free: stages is 65; allowed: 2 to 64 stages of a ring"},
 		{ring, "stages: [4, 8]", "pairs: [0, 2]", "option pairs of template matvec_ring is 2; allowed: 0, 1"},
 		{matvec, "free: {thread: [64, 128, 256, 512]}", "free: {hoist: [0, 1]}", "option hoist of template matvec_q8 needs a radix for digit round, which is open in variant v1"},
 		{matvec, "options: {hoist: 1}", "options: {hoost: 1}", "template matvec_q8 has no option hoost (meant hoist?); allowed: hoist"},
@@ -133,6 +136,14 @@ func TestKernelRefusals(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s with %q: %q, want %q", c.file, c.to, diags, c.want)
+		}
+	}
+	// Each value of a list is looked at, whatever is wrong with one before.
+	several := copySpecs(t)
+	several[ring] = &fstest.MapFile{Data: []byte(strings.Replace(string(several[ring].Data), "stages: [4, 8]", "stages: [1, 8, 65, 70]", 1))}
+	for _, n := range []string{"1", "65", "70"} {
+		if lines := strings.Join(loadAll(t, several), "\n"); !strings.Contains(lines, "free: stages is "+n+"; allowed: 2 to 64 stages of a ring") {
+			t.Errorf("stages %s is not refused: %s", n, lines)
 		}
 	}
 	none := copySpecs(t)

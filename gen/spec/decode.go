@@ -81,6 +81,13 @@ func keysOf(t reflect.Type) []key {
 	return keys
 }
 
+// Range is what an integer under a key of a struct may be.
+func Range[T any](name string) (least, most int) {
+	keys := keysOf(reflect.TypeFor[T]())
+	r := keys[slices.IndexFunc(keys, func(k key) bool { return k.name == name })].rules
+	return r.min, r.max
+}
+
 // decodeRoot decodes a whole file into the struct that out points to.
 func (d *decoder) decodeRoot(n ast.Node, out any) {
 	d.decode(n, reflect.ValueOf(out).Elem(), rules{}, "")
