@@ -59,6 +59,16 @@ func Load(fsys fs.FS) (*model.Catalog, error) {
 	return catalog, diags.Err()
 }
 
+// Stale names what was measured with other kernels than the specs in fsys, which Load takes, make now.
+func Stale(fsys fs.FS) (diag.List, error) {
+	set, _, err := spec.Read(fsys)
+	if err != nil {
+		return nil, err
+	}
+	catalog, positions, _ := load.Load(set)
+	return load.Stale(catalog, positions), nil
+}
+
 // Generate makes every generated file from the specs in fsys. The same specs give the same bytes.
 func Generate(fsys fs.FS) (Files, error) {
 	catalog, err := Load(fsys)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/minfer/minfer/specs"
 )
 
 // try runs the command as main does.
@@ -202,6 +204,36 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		}
 	}
 	must(exitOK, "check")
+}
+
+// A figure that was measured of another geometry is named, and only that.
+func TestCheckNamesStaleFigures(t *testing.T) {
+	dir := t.TempDir()
+	folder, out := filepath.Join(dir, "specs"), filepath.Join(dir, "generated")
+	if err := os.CopyFS(folder, specs.FS); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "routes", "sm90.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`geometry: "([0-9a-f]{8})"`).FindSubmatch(text)
+	if row == nil {
+		t.Fatal("no row of routes has a geometry")
+	}
+	other := strings.Replace(string(text), string(row[0]), `geometry: "0123abcd"`, 1)
+	if err := errors.Join(os.Chmod(file, 0o644), os.WriteFile(file, []byte(other), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := try(t, nil, "generate", "--specs", folder, "--out", out); code != exitOK {
+		t.Fatalf("generate: code %d, %s", code, errs)
+	}
+	code, _, errs := try(t, nil, "check", "--specs", folder, "--out", out)
+	want := regexp.MustCompile(`^` + regexp.QuoteMeta(filepath.ToSlash(file)) + `:\d+:\d+: \S+ deals otherwise than when it was measured \(geometry 0123abcd, now ` + string(row[1]) + `\); tune again, or delete the row\n$`)
+	if code != exitNo || !want.MatchString(errs) {
+		t.Errorf("code %d, %q", code, errs)
+	}
 }
 
 // TestRepositoryIsUpToDate is the check that the committed files are what the specs make.

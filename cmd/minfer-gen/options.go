@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/minfer/minfer/gen"
+	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/spec"
 	"github.com/minfer/minfer/specs"
 )
@@ -49,14 +50,20 @@ func (o *options) refuse(err error) error {
 	if faults == nil {
 		return err
 	}
-	if o.specs != "" {
-		faults = faults.Rebase(spec.Root, filepath.ToSlash(filepath.Clean(o.specs)))
-	}
+	faults = o.rebased(faults)
 	noun := "fault"
 	if len(faults) > 1 {
 		noun = "faults"
 	}
 	return refusal{fmt.Sprintf("%v\n%d %s in the specs", faults.Err(), len(faults), noun)}
+}
+
+// rebased is what there is to say of specs, named where they lie.
+func (o *options) rebased(list diag.List) diag.List {
+	if o.specs == "" {
+		return list
+	}
+	return list.Rebase(spec.Root, filepath.ToSlash(filepath.Clean(o.specs)))
 }
 
 // outDir is the folder of generated files.

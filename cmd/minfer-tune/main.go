@@ -227,7 +227,7 @@ func (o *options) tune() (err error) {
 		}
 		measured = append(measured, s.measured())
 		if wins {
-			found.First = append(found.First, tune.Win{Shape: s.shape(), Variant: best.base.Name, Settings: best.settings, Figure: figure})
+			found.First = append(found.First, tune.Win{Shape: s.shape(), Variant: best.base.Name, Settings: best.settings, Figure: figure, Geometry: best.variant.Fingerprint(s.format)})
 		}
 	}
 	fmt.Fprintf(o.stdout, "%d shapes measured on %s, %d routes\n", len(measured), d.Info().Name, len(found.First))

@@ -116,7 +116,7 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 	} else {
 		settings = l.settings(v, w.Set)
 	}
-	first := &model.First{Format: w.Format.Value, Arch: arch, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
+	first := &model.First{Format: w.Format.Value, Arch: arch, Geometry: w.Geometry.Value, Why: provenance(spec.Provenance{Figure: w.Figure, Device: run.Device, Date: run.Date, Command: run.Command})}
 	sizes, list := sizesOf(fam)
 	for _, e := range w.Shape.Entries {
 		if !slices.Contains(sizes, model.Dim(e.Name.Value)) {
@@ -137,6 +137,7 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 		}
 	}
 	l.pos.set(first, "", w.At)
+	l.pos.set(first, "geometry", w.Geometry.At)
 	if len(settings) > 0 {
 		if v = l.tuned(fam, v, settings, w); v == nil {
 			return
@@ -146,6 +147,25 @@ func (l *loader) win(families []*model.Family, arch int, run spec.Run, w spec.Wi
 		}
 	}
 	v.First = append(v.First, first)
+}
+
+// Stale names the figures of routes that were measured when the variant dealt otherwise than it does now. They are no faults: they put a variant
+// first as they did, but nobody has measured that it is.
+func Stale(c *model.Catalog, pos *Positions) (diags diag.List) {
+	for _, fam := range c.Families {
+		for _, v := range fam.Variants {
+			for _, first := range v.First {
+				var f *model.Format
+				if i := slices.IndexFunc(fam.Formats, func(f *model.Format) bool { return f.Name == first.Format }); i >= 0 {
+					f = fam.Formats[i]
+				}
+				if now := v.Fingerprint(f); first.Geometry != "" && first.Geometry != now {
+					diags.Addf(pos.At(first, "geometry"), "%s/%s deals otherwise than when it was measured (geometry %s, now %s); tune again, or delete the row", fam.Name, v.Name, first.Geometry, now)
+				}
+			}
+		}
+	}
+	return diags
 }
 
 // sizesOf is what preferences may depend on: the sizes of a family, without how its work is shared out. The text lists them.

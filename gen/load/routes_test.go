@@ -16,6 +16,7 @@ import (
 
 	"github.com/minfer/minfer/gen"
 	"github.com/minfer/minfer/gen/bound"
+	"github.com/minfer/minfer/gen/diag"
 	"github.com/minfer/minfer/gen/load"
 	"github.com/minfer/minfer/gen/model"
 	"github.com/minfer/minfer/gen/proof"
@@ -115,6 +116,7 @@ func TestRoutesAreRefused(t *testing.T) {
 		{okRow, okRow + strings.Replace(okRow, "tokens: 1", "tokens: 2", 1) + strings.Replace(okRow, "cols: 512, tokens: 1", "cols: 512", 1), "9:83: shape: specs/routes/sm90.yaml:7:9 already says what comes first for cols 512, rows 64"},
 		{"figure: fast", "figure: fast, above: 3", "unknown key runs[0].first[0].above"},
 		{", figure: fast", "", "key figure is missing"},
+		{"figure: fast", "figure: fast, geometry: fast", `geometry: "fast" is not allowed`},
 	} {
 		row := strings.Replace(okRow, c.from, c.to, 1)
 		if row == okRow {
@@ -160,6 +162,66 @@ func TestRowsAreRefusedWhole(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: no %q in\n%v", row, want, err)
 			}
+		}
+	}
+}
+
+// A figure is of the geometry that it was measured with: whatever a spec changes of that makes it stale, and nothing else does.
+func TestStaleFigures(t *testing.T) {
+	const matvec, ring = "kernels/matvec-q8.yaml", "kernels/matvec-ring-q8.yaml"
+	stale := func(geometries [2]string, file, from, to string) diag.List {
+		fsys := fstest.MapFS{}
+		for name, data := range few() {
+			fsys[name] = data
+		}
+		rows := "      - {kernel: matvec-q8, format: q6_K, variant: v2_pf, set: {round: 3}, shape: {rows: 64, cols: 512, tokens: 1}, figure: fast" + geometries[0] + "}\n" +
+			"      - {kernel: matvec-ring-q8, format: q4_K, variant: c112, set: {stages: 4}, shape: {rows: 64}, figure: fast" + geometries[1] + "}\n"
+		fsys["routes/sm90.yaml"] = &fstest.MapFile{Data: []byte("routes: sm90\nruns:\n  - device: H200\n    date: \"2026-12-01\"\n    command: tune\n    first:\n" + rows)}
+		if file != "" {
+			text := string(fsys[file].Data)
+			if !strings.Contains(text, from) {
+				t.Fatalf("%s has no %q", file, from)
+			}
+			fsys[file] = &fstest.MapFile{Data: []byte(strings.Replace(text, from, to, 1))}
+		}
+		set, diags, err := spec.Read(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, pos, more := load.Load(set)
+		diags.Add(more)
+		if len(diags) > 0 {
+			t.Fatal(diags)
+		}
+		return load.Stale(c, pos)
+	}
+	if found := stale([2]string{}, "", "", ""); len(found) > 0 {
+		t.Errorf("rows that do not say their geometry: %v", found)
+	}
+	var now [2]string
+	for i, d := range stale([2]string{`, geometry: "00000000"`, `, geometry: "00000000"`}, "", "", "") {
+		m := regexp.MustCompile(`deals otherwise than when it was measured \(geometry 00000000, now ([0-9a-f]{8})\)`).FindStringSubmatch(d.Message)
+		if m == nil || d.Pos.File != "specs/routes/sm90.yaml" || d.Pos.Line != 7+i || d.Pos.Col < 100 {
+			t.Fatal(d)
+		}
+		now[i] = fmt.Sprintf(`, geometry: "%s"`, m[1])
+	}
+	for _, c := range []struct {
+		file, from, to string
+		stale          int // rows
+	}{
+		{"", "", "", 0},
+		{matvec, "doc: Two rounds", "doc: Both rounds", 0},
+		{matvec, "radix: 256}", "radix: 128}", 1},
+		{matvec, "elems_of: {q4_K: 64}", "elems_of: {q4_K: 64, q6_K: 64}", 1},
+		{matvec, "options: {hoist: 1}", "options: {hoist: 0}", 1},
+		{matvec, "    weights: padded\n    radix", "    weights: file\n    radix", 1},
+		{ring, "least_bytes: 118784", "least_bytes: 118788", 1},
+		{ring, "stages: 8", "stages: 9", 0}, // the row sets them
+		{ring, "{column: 112", "{column: 120", 1},
+	} {
+		if found := stale(now, c.file, c.from, c.to); len(found) != c.stale {
+			t.Errorf("%s with %q: %v", c.file, c.to, found)
 		}
 	}
 }

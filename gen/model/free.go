@@ -1,7 +1,10 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,12 +33,39 @@ type First struct {
 	Arch   int
 	Dims   []Size // by dim; a dim that is not in it may be any
 	Why    string // figure, device, date, command
+	// Geometry is the fingerprint of the variant when it was measured; "" where the row does not say.
+	Geometry string
 }
 
 // Size is a size of a shape.
 type Size struct {
 	Dim   Dim
 	Value int64
+}
+
+// Fingerprint tells apart what a variant may be for a format: how it deals, what its template switches on, what lies in shared memory. A figure
+// that was measured of one says nothing of another.
+func (v *Variant) Fingerprint(f *Format) string {
+	var b strings.Builder
+	g := v.Geometry(f)
+	for _, d := range g.Digits {
+		fmt.Fprintf(&b, "digit %s %s %d\n", d.Name, d.Place, d.Radix)
+	}
+	for _, a := range g.Axes {
+		fmt.Fprintf(&b, "axis %s %d %v %d %t\n", a.Axis, a.Elems, a.Stride, a.Share, a.Queue)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Options)) {
+		fmt.Fprintf(&b, "option %s %d\n", name, v.Options[name])
+	}
+	fmt.Fprintf(&b, "helpers %d weights %s shared %d %s %d\n", v.Helpers, v.Weights, v.Shared.FixedBytes, v.Shared.Axis, v.Shared.PerBytes)
+	if r := v.Shared.Ring; r != nil {
+		fmt.Fprintf(&b, "ring %v %s %d %d %d %d\n", r.Rows, r.Sums, r.Matrices, r.UnitBytes, r.MaxStages, r.LeastBytes)
+	}
+	if t := v.Shared.Tiles; t != nil {
+		fmt.Fprintf(&b, "tiles %v %d %d\n", t.Axes, t.Stages, t.RowBytes)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:4])
 }
 
 // Holds reports whether a shape is meant.

@@ -199,6 +199,8 @@ type Win struct {
 	Set     Map[Int] `yaml:"set" jsonschema:"minimum=0,maximum=4194304" jsonschema_description:"Values of its free parameters that differ from its own; each is in the list of free."`
 	Shape   Map[Int] `yaml:"shape" jsonschema:"required,minimum=1,maximum=2147483647" jsonschema_description:"The sizes that it was measured at; one left out is any."`
 	Figure  Text     `yaml:"figure" jsonschema:"required" jsonschema_description:"What it measured."`
+
+	Geometry Text `yaml:"geometry" jsonschema:"pattern=^[0-9a-f]{8}$" jsonschema_description:"Fingerprint of how the variant dealt when it was measured, quoted; minfer-gen check names the figures that are older than the geometry."`
 }
 
 // Device is specs/devices/NAME.yaml: what a class of GPUs allows.

@@ -34,6 +34,7 @@ type Win struct {
 	Variant  string
 	Settings []model.Setting
 	Figure   string
+	Geometry string // the fingerprint of what was measured
 }
 
 // Shape is what was measured: a family, a format and sizes.
@@ -74,7 +75,7 @@ func Parse(file string, data []byte) (*Routes, error) {
 	for _, x := range s.Runs {
 		run := Run{Device: x.Device.Value, Date: x.Date.Value, Command: x.Command.Value}
 		for _, w := range x.First {
-			win := Win{Shape: Shape{Kernel: w.Kernel.Value, Format: w.Format.Value}, Variant: w.Variant.Value, Figure: w.Figure.Value}
+			win := Win{Shape: Shape{Kernel: w.Kernel.Value, Format: w.Format.Value}, Variant: w.Variant.Value, Figure: w.Figure.Value, Geometry: w.Geometry.Value}
 			for _, e := range w.Shape.Entries {
 				win.Sizes = append(win.Sizes, model.Size{Dim: model.Dim(e.Name.Value), Value: int64(e.Value.Value)})
 			}
@@ -153,6 +154,9 @@ func (r *Routes) Text() string {
 			}
 			add("shape", "{"+strings.Join(shape, ", ")+"}")
 			add("figure", strconv.Quote(w.Figure))
+			if w.Geometry != "" {
+				add("geometry", strconv.Quote(w.Geometry))
+			}
 			fmt.Fprintf(&b, "      - {%s}\n", strings.Join(parts, ", "))
 		}
 	}

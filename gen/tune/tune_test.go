@@ -33,6 +33,7 @@ func TestRoutesReadBack(t *testing.T) {
 			for i := range rapid.IntRange(1, 4).Draw(t, "rows") {
 				w := win(product(int64(1+len(r.Runs)*10+i), 256*rapid.Int64Range(1, 8).Draw(t, "cols")), "v2")
 				w.Figure = text.Draw(t, "figure")
+				w.Geometry = rapid.SampledFrom([]string{"", "12345678", "0e123456", "deadbeef"}).Draw(t, "geometry")
 				if rapid.Bool().Draw(t, "set") {
 					w.Settings = []model.Setting{{Name: "thread", Value: rapid.SampledFrom([]int{64, 128, 512}).Draw(t, "thread")}}
 				}
