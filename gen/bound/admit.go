@@ -41,6 +41,8 @@ func (t Term) Breaks(s Shape) bool {
 		return n%t.Value != 0
 	case Arch:
 		return int64(s.Arch) < t.Value
+	case Only:
+		return int64(s.Arch) != t.Value
 	case Weights:
 		return s.Weights != t.Layout
 	case Feature:
@@ -75,7 +77,7 @@ func Grain(terms []Term, d model.Dim) int64 {
 // Have is the shape's side of a term, for a person: "cols 18944".
 func (t Term) Have(s Shape) string {
 	switch t.Kind {
-	case Arch:
+	case Arch, Only:
 		return fmt.Sprintf("sm_%d", s.Arch)
 	case Weights:
 		return fmt.Sprintf("weights %s", s.Weights)

@@ -22,6 +22,7 @@ const (
 	Min      Kind = "min"      // dim >= Value
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // device architecture >= Value
+	Only     Kind = "only"     // device architecture == Value
 	Weights  Kind = "weights"  // weight layout == Layout, whose blocks take Value bytes
 	Feature  Kind = "feature"  // the CPU has the vector instructions called Feature
 	Shared   Kind = "shared"   // max(Least, Fixed + Per*ceil(dim/Elems)) <= shared memory of a block
@@ -71,6 +72,8 @@ func (t Term) Name() string {
 		return d + "Multiple"
 	case Arch:
 		return "MinArch"
+	case Only:
+		return "Arch"
 	case Shared:
 		return "SharedBytes"
 	case Feature:
@@ -99,6 +102,8 @@ func (t Term) String() string {
 		return fmt.Sprintf("%s %% %d == 0 (%s: %s)", t.Dim, t.Value, t.Source, t.Chain)
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s)", t.Value, t.Chain)
+	case Only:
+		return fmt.Sprintf("arch == sm_%d (%s)", t.Value, t.Chain)
 	case Feature:
 		return fmt.Sprintf("cpu has %s (%s)", t.Feature, t.Chain)
 	case Shared:
@@ -167,7 +172,11 @@ func Derive(fam *model.Family, v *model.Variant, f *model.Format, dev *model.Dev
 		if v.Arch > dev.Arch {
 			chain = "the body uses instructions of this architecture"
 		}
-		add(Term{Kind: Arch, Source: Code, Value: int64(arch), Chain: chain})
+		kind := Arch
+		if v.Only {
+			kind, chain = Only, "the body uses instructions that no other architecture has"
+		}
+		add(Term{Kind: kind, Source: Code, Value: int64(arch), Chain: chain})
 	}
 	if f != nil {
 		why, blockBytes := "the body reads the file's blocks as they are", 0

@@ -31,6 +31,8 @@ func Faults(fam *model.Family, v *model.Variant, f *model.Format, g *layout.Geom
 		}
 	} else if need := max(v.Arch, dev.Arch); s.Arch < need {
 		fault("the code is for sm_%d, the device is sm_%d", need, s.Arch)
+	} else if v.Only && s.Arch != need {
+		fault("the code is for sm_%d alone, the device is sm_%d", need, s.Arch)
 	}
 	if f != nil {
 		if s.Weights != v.Weights {

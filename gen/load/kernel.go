@@ -239,7 +239,7 @@ func (b *kernelLoader) pickFormats() {
 }
 
 func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []string) {
-	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Helpers: b.spec.Helpers.Or(0), Switch: e.Value.Switch.Value}
+	s, v := e.Value, &model.Variant{Name: e.Name.Value, Doc: strings.TrimSpace(e.Value.Doc.Value), Weights: model.LayoutFile, Arch: e.Value.Arch.Or(0), Only: e.Value.Only.Value, Helpers: b.spec.Helpers.Or(0), Switch: e.Value.Switch.Value}
 	b.pos.set(v, "", e.Name.At)
 	for _, t := range s.Features {
 		v.Features = append(v.Features, t.Value)
@@ -491,7 +491,10 @@ func (b *kernelLoader) ring(v *model.Variant, s *spec.KernelRing) *model.Ring {
 
 // tiles resolves the shared memory of a kernel that multiplies tiles.
 func (b *kernelLoader) tiles(s *spec.KernelTiles) *model.Tiles {
-	t := &model.Tiles{Stages: s.Stages.Value, RowBytes: s.RowBytes.Value}
+	t := &model.Tiles{Stages: s.Stages.Value, RowBytes: s.RowBytes.Value, AlignBytes: s.Align.Or(0)}
+	if n := t.AlignBytes; n&(n-1) != 0 {
+		b.diags.Addf(s.Align.At, "shared.tiles: align_bytes is %d; allowed: powers of two", n)
+	}
 	for _, a := range s.Axes {
 		if !slices.Contains(b.spec.Deal.Names(), a.Value) {
 			b.diags.Addf(a.At, "shared.tiles: no axis is called %s%s; the axes are %s", a.Value, diag.Meant(a.Value, b.spec.Deal.Names()), strings.Join(b.spec.Deal.Names(), ", "))

@@ -22,8 +22,9 @@ func TilesOf(v *model.Variant, f *model.Format) Tiles {
 		rows += n
 		parts = append(parts, fmt.Sprintf("%d %ss", n, name))
 	}
-	return Tiles{
-		Bytes: t.Stages * (rows*t.RowBytes + barrierBytes),
-		Chain: fmt.Sprintf("%d stages of %s of %d bytes, each stage with two barriers", t.Stages, strings.Join(parts, " and "), t.RowBytes),
+	chain := fmt.Sprintf("%d stages of %s of %d bytes, each stage with two barriers", t.Stages, strings.Join(parts, " and "), t.RowBytes)
+	if t.AlignBytes > 0 {
+		chain += fmt.Sprintf(", and room to begin at a multiple of %d", t.AlignBytes)
 	}
+	return Tiles{Bytes: t.Stages*(rows*t.RowBytes+barrierBytes) + t.AlignBytes, Chain: chain}
 }

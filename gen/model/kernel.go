@@ -82,9 +82,10 @@ type Shared struct {
 
 // Tiles is shared memory for operands of products of tiles: Stages times a row for each index of each axis that a block works on.
 type Tiles struct {
-	Axes     []string
-	Stages   int
-	RowBytes int
+	Axes       []string
+	Stages     int
+	RowBytes   int
+	AlignBytes int // 0, or the first stage begins at a multiple of it, beyond what all shared memory begins at
 }
 
 // Ring is shared memory that rows of a matrix are streamed through, and where their partial sums are left.
@@ -142,6 +143,7 @@ type Variant struct {
 	Formats  []string // that it is emitted for; none: all of the family
 	Weights  WeightLayout
 	Arch     int      // least architecture; 0 is the baseline
+	Only     bool     // for Arch alone
 	Features []string // vector instructions that the body needs, on the CPU
 	Shared   Shared
 	Options  map[string]int // what the template switches on: "hoist": 1, ...

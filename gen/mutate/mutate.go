@@ -96,7 +96,7 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 	shapes = append(shapes, base)
 	for _, t := range s.terms {
 		switch t.Kind {
-		case bound.Arch:
+		case bound.Arch, bound.Only:
 			for _, a := range []int64{t.Value - 10, t.Value, t.Value + 10} {
 				x := base
 				x.Arch = int(a)
@@ -201,7 +201,7 @@ func (s *subject) gates() (mutants []Mutant) {
 		if t.Kind == bound.Weights || t.Kind == bound.Feature {
 			continue // there is nothing to move
 		}
-		step := map[bound.Kind]int64{bound.Arch: 10, bound.Multiple: 1, bound.Shared: t.Per}[t.Kind]
+		step := map[bound.Kind]int64{bound.Arch: 10, bound.Only: 10, bound.Multiple: 1, bound.Shared: t.Per}[t.Kind]
 		if step == 0 {
 			step = bound.Grain(s.terms, t.Dim)
 		}

@@ -3,6 +3,7 @@ package proof
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/minfer/minfer/gen/layout"
 	"github.com/minfer/minfer/gen/model"
@@ -23,11 +24,12 @@ var sums = map[string]struct {
 	axis string
 	over scope
 }{
-	"matvec_q8":  {"unit", overBlock},
-	"matvec_f32": {"unit", overWarp},
-	"matmul_q8":  {"unit", overWarp},
-	"matmul_mma": {"unit", overThread},
-	"rmsnorm":    {"elem", overBlock},
+	"matvec_q8":    {"unit", overBlock},
+	"matvec_f32":   {"unit", overWarp},
+	"matmul_q8":    {"unit", overWarp},
+	"matmul_mma":   {"unit", overThread},
+	"matmul_wgmma": {"unit", overThread},
+	"rmsnorm":      {"elem", overBlock},
 }
 
 // oneWriter finds digits that break a body's sum: an output that several blocks or warps would write, or a sum that would
@@ -75,15 +77,18 @@ func oneWriter(fam *model.Family, g *layout.Geometry, warp int) (flaws []string)
 // products are the bodies whose tensor cores fix where a lane's sums belong: of a product of 16 by 8, lane 4*group + seat holds rows
 // group + 8*half and columns 2*seat + pair (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Each names the axis of the rows and of the columns.
 // A body with helpers has other warps to decode for it. One that is split has, in row group + 8, what rounding left of row group, so that half
-// is no digit.
+// is no digit. Of one with widths the products are those of warpgroups, of one of these widths (PTX ISA, "Register Fragments for
+// wgmma.mma_async.m64nNk16"): digit warp has 16 rows each, digit along 64, and digit column 8 columns.
 var products = map[string]struct {
 	rows, columns  string
 	group          string // what the digit is called
 	helpers, split bool
+	widths         []int
 }{
-	"matmul_mma":      {"row", "token", "group", true, false},
-	"attend_mma":      {"token", "position", "group", false, false},
-	"attend_step_mma": {"head", "position", "query", false, true},
+	"matmul_mma":      {"row", "token", "group", true, false, nil},
+	"matmul_wgmma":    {"token", "row", "group", true, false, []int{64, 128, 160, 192}},
+	"attend_mma":      {"token", "position", "group", false, false, nil},
+	"attend_step_mma": {"head", "position", "query", false, true, nil},
 }
 
 // fragments finds digits that are dealt otherwise than the tensor cores deal them.
@@ -92,17 +97,21 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 	if !known {
 		return nil
 	}
-	for _, want := range []struct {
-		digit, axis   string
-		radix, stride int
-	}{{body.group, body.rows, 8, 1}, {"half", body.rows, 2, 8}, {"pair", body.columns, 2, 1}, {"seat", body.columns, 4, 2}} {
-		if want.digit == "half" && body.split {
-			continue
+	wants := []dealt{{body.group, body.rows, 8, 1}, {"half", body.rows, 2, 8}, {"pair", body.columns, 2, 1}, {"seat", body.columns, 4, 2}}
+	last := []string{body.group, "seat"} // digits of the thread
+	if body.split {
+		wants = slices.Delete(wants, 1, 2)
+	}
+	if body.widths != nil {
+		wants = append(wants, dealt{"warp", body.rows, 4, 16}, dealt{"along", body.rows, 0, 64}, dealt{"column", body.columns, 0, 8})
+		last = append([]string{"along", "warp"}, last...)
+		if i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == "column" }); i >= 0 && !slices.Contains(body.widths, 8*g.Digits[i].Radix) {
+			flaws = append(flaws, fmt.Sprintf("digit column: products of %d columns; the warpgroups of body %s multiply %v", 8*g.Digits[i].Radix, fam.Template, body.widths))
 		}
-		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == want.digit })
-		axis := g.Axis(want.axis)
-		if i < 0 || axis == nil || g.Digits[i].Radix != want.radix || axis.Stride[i] != want.stride {
-			flaws = append(flaws, fmt.Sprintf("digit %s: the tensor cores of body %s deal it with radix %d and stride %d of axis %s", want.digit, fam.Template, want.radix, want.stride, want.axis))
+	}
+	for _, want := range wants {
+		if !want.holds(g) {
+			flaws = append(flaws, fmt.Sprintf("digit %s: the tensor cores of body %s deal it with %s", want.digit, fam.Template, want))
 		}
 	}
 	if body.helpers && g.Helpers == 0 {
@@ -114,10 +123,32 @@ func fragments(fam *model.Family, g *layout.Geometry) (flaws []string) {
 			threads = append(threads, p.Name)
 		}
 	}
-	if n := len(threads); n < 2 || threads[n-2] != body.group || threads[n-1] != "seat" {
-		flaws = append(flaws, fmt.Sprintf("the last two digits of the thread are %s and seat, which make up the lane of body %s", body.group, fam.Template))
+	if n := len(threads); n < len(last) || !slices.Equal(threads[n-len(last):], last) {
+		flaws = append(flaws, fmt.Sprintf("the last digits of the thread are %s, which number the lanes of body %s", strings.Join(last, ", "), fam.Template))
 	}
 	return flaws
+}
+
+// dealt is how a body deals a digit: with a radix, 0 where it may be any, and a stride of an axis.
+type dealt struct {
+	digit, axis   string
+	radix, stride int
+}
+
+// String is the dealing in words.
+func (d dealt) String() string {
+	radix := ""
+	if d.radix > 0 {
+		radix = fmt.Sprintf("radix %d and ", d.radix)
+	}
+	return fmt.Sprintf("%sstride %d of axis %s", radix, d.stride, d.axis)
+}
+
+// holds reports whether a geometry deals the digit so.
+func (d dealt) holds(g *layout.Geometry) bool {
+	i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == d.digit })
+	axis := g.Axis(d.axis)
+	return i >= 0 && axis != nil && (d.radix == 0 || g.Digits[i].Radix == d.radix) && axis.Stride[i] == d.stride
 }
 
 // taken are the elements of an axis that a body takes at a time, where it is not one: so many, with the values of a digit that it takes
@@ -133,10 +164,12 @@ var taken = map[string]struct {
 	"matvec_q8":   {axis: "unit", elems: unitElems, multiple: true},
 	"matmul_q8":   {axis: "unit", elems: unitElems, multiple: true},
 	"matvec_ring": {axis: "unit", elems: unitElems},
-	"matmul_mma":  {axis: "unit", elems: 128, digit: "piece"}, // a row of a tile in shared memory: tile_elems of mma.cuh, as the body asserts
-	"rope":        {axis: "pair", elems: 2},
-	"round_bf16":  {axis: "elem", elems: 4},
-	"tile":        {axis: "unit", elems: 1, multiple: true}, // what the layout of tiles says, which is held against it elsewhere
+	// A row of a tile in shared memory: tile_elems of mma.cuh, as the bodies assert.
+	"matmul_mma":   {axis: "unit", elems: 128, digit: "piece"},
+	"matmul_wgmma": {axis: "unit", elems: 128, digit: "piece"},
+	"rope":         {axis: "pair", elems: 2},
+	"round_bf16":   {axis: "elem", elems: 4},
+	"tile":         {axis: "unit", elems: 1, multiple: true}, // what the layout of tiles says, which is held against it elsewhere
 }
 
 // takenElems finds what is wrong with the elements of an axis that one index stands for: a body that takes others would drop some, or
@@ -164,10 +197,7 @@ func takenElems(fam *model.Family, g *layout.Geometry, d *layout.Dealing) string
 
 // octets are the bodies whose threads work by eights: the lanes of an octet, digit seat, have the units of a column, which is a digit too, and
 // add up what each has of the rows of digit slot, which lie next to each other; a helping warp adds the columns.
-var octets = map[string][]struct {
-	digit, axis   string
-	radix, stride int // radix 0: any
-}{
+var octets = map[string][]dealt{
 	"matvec_ring": {{"seat", "unit", 8, 1}, {"column", "unit", 0, 8}, {"slot", "row", 0, 1}},
 }
 
@@ -181,14 +211,8 @@ func inOctets(fam *model.Family, g *layout.Geometry, warp int) (flaws []string) 
 		flaws = append(flaws, fmt.Sprintf("%d threads help; in body %s a warp of %d copies rows and adds columns", g.Helpers, fam.Template, warp))
 	}
 	for _, want := range wants {
-		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == want.digit })
-		axis := g.Axis(want.axis)
-		if i < 0 || axis == nil || want.radix > 0 && g.Digits[i].Radix != want.radix || axis.Stride[i] != want.stride {
-			radix := ""
-			if want.radix > 0 {
-				radix = fmt.Sprintf("radix %d and ", want.radix)
-			}
-			flaws = append(flaws, fmt.Sprintf("digit %s: the octets of body %s deal it with %sstride %d of axis %s", want.digit, fam.Template, radix, want.stride, want.axis))
+		if !want.holds(g) {
+			flaws = append(flaws, fmt.Sprintf("digit %s: the octets of body %s deal it with %s", want.digit, fam.Template, want))
 		}
 	}
 	lowest := true // of the thread's digits

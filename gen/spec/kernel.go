@@ -96,6 +96,7 @@ type KernelTiles struct {
 	Axes     []Text `yaml:"axes" jsonschema:"required" jsonschema_description:"The axes whose indices have rows."`
 	Stages   Int    `yaml:"stages" jsonschema:"required,minimum=1,maximum=64" jsonschema_description:"How many stages there are."`
 	RowBytes Int    `yaml:"row_bytes" jsonschema:"required,minimum=16,maximum=65536" jsonschema_description:"Bytes of a row."`
+	Align    Int    `yaml:"align_bytes" jsonschema:"minimum=32,maximum=1024" jsonschema_description:"The first stage begins at a multiple of so many, which room is left for; 16 when left out."`
 }
 
 // KernelRing is shared memory that rows of a matrix are streamed through: as many stages as the device of the variant's architecture has
@@ -121,6 +122,7 @@ type KernelVariant struct {
 	Radix    Map[Int]        `yaml:"radix" jsonschema_description:"Radices of digits, instead of the family's; a digit given one is no longer open."`
 	Deal     Map[KernelDeal] `yaml:"deal" jsonschema_description:"Dealings of axes, instead of the family's."`
 	Arch     Int             `yaml:"arch" jsonschema:"minimum=50,maximum=200" jsonschema_description:"Least architecture that the body compiles for, compute capability times 10; the baseline when left out."`
+	Only     Bool            `yaml:"only" jsonschema_description:"The body compiles for this architecture alone, not for later ones."`
 	Features []Text          `yaml:"features" jsonschema:"pattern=^[a-z][a-z0-9]*$" jsonschema_description:"Sets of vector instructions that the body needs (cpu alone); a body that needs none is portable."`
 	Shared   *KernelShared   `yaml:"shared" jsonschema_description:"Shared memory of a block, instead of the family's."`
 	Options  Map[Int]        `yaml:"options" jsonschema_description:"Values that the template switches on."`

@@ -97,7 +97,7 @@ MINFER_KERNEL(matmul_bf16_iq3_xxs_padded, 384, (const uint8_t* __restrict__ w, c
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -248,7 +248,7 @@ MINFER_KERNEL(matmul_bf16_iq3_xxs_padded_r160, 384, (const uint8_t* __restrict__
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -399,7 +399,7 @@ MINFER_KERNEL(matmul_bf16_iq3_xxs_padded_small, 256, (const uint8_t* __restrict_
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();

@@ -109,7 +109,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_padded, 384, (const uint8_t* __restrict__ w, cons
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -260,7 +260,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_lanes, 384, (const uint8_t* __restrict__ w, const
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -411,7 +411,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_padded_r160, 384, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -562,7 +562,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_lanes_r160, 384, (const uint8_t* __restrict__ w, 
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -713,7 +713,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_padded_small, 256, (const uint8_t* __restrict__ w
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -864,7 +864,7 @@ MINFER_KERNEL(matmul_bf16_q4_0_lanes_small, 256, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();

@@ -117,7 +117,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_padded, 384, (const uint8_t* __restrict__ w, cons
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -268,7 +268,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes, 384, (const uint8_t* __restrict__ w, const
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -419,7 +419,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_padded_r160, 384, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -570,7 +570,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes_r160, 384, (const uint8_t* __restrict__ w, 
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -721,7 +721,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_padded_small, 256, (const uint8_t* __restrict__ w
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -872,7 +872,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes_small, 256, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -1023,7 +1023,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes_ahead4, 384, (const uint8_t* __restrict__ w
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -1174,7 +1174,7 @@ MINFER_KERNEL(matmul_bf16_q4_K_lanes_small_ahead1_column2, 256, (const uint8_t* 
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();

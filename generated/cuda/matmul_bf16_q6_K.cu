@@ -113,7 +113,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_padded, 384, (const uint8_t* __restrict__ w, cons
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -264,7 +264,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_lanes, 384, (const uint8_t* __restrict__ w, const
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -415,7 +415,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_padded_r160, 384, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -566,7 +566,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_lanes_r160, 384, (const uint8_t* __restrict__ w, 
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -717,7 +717,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_padded_small, 256, (const uint8_t* __restrict__ w
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -868,7 +868,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_lanes_small, 256, (const uint8_t* __restrict__ w,
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();
@@ -1019,7 +1019,7 @@ MINFER_KERNEL(matmul_bf16_q6_K_lanes_small_ahead4_column2, 256, (const uint8_t* 
       for (int i = 0; i < mine; i++) {
         Unit r;
         unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, first + i * step, piece * (Unit::elems / 8));
+        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
         hold(round + (i + ahead) / mine, (i + ahead) % mine);
       }
       async_wait<0>();

@@ -173,6 +173,18 @@ var matmulQ8Args = []kernel.Arg{
 	{Name: "y_stride", Type: "i64"},
 }
 
+// matmulWgmmaArgs are the arguments of matmul-wgmma, in order.
+var matmulWgmmaArgs = []kernel.Arg{
+	{Name: "w", Type: "u8*"},
+	{Name: "x", Type: "u16*"},
+	{Name: "bias", Type: "f32*"},
+	{Name: "y", Type: "f32*", Out: true},
+	{Name: "rows", Type: "i32"},
+	{Name: "cols", Type: "i32"},
+	{Name: "tokens", Type: "i32"},
+	{Name: "y_stride", Type: "i64"},
+}
+
 // matvecF32Args are the arguments of matvec-f32, in order.
 var matvecF32Args = []kernel.Arg{
 	{Name: "w", Type: "u8*"},
@@ -365,6 +377,30 @@ var All = []*kernel.Entry{
 	&KvAppendF16,
 	&KvAppendF32,
 	&KvAppendQ8_0,
+	&MatmulWgmmaIQ1M,
+	&MatmulWgmmaIQ1S,
+	&MatmulWgmmaIQ2S,
+	&MatmulWgmmaIQ2XS,
+	&MatmulWgmmaIQ2XXS,
+	&MatmulWgmmaIQ3S,
+	&MatmulWgmmaIQ3XXS,
+	&MatmulWgmmaIQ4NL,
+	&MatmulWgmmaIQ4XS,
+	&MatmulWgmmaMXFP4,
+	&MatmulWgmmaQ2K,
+	&MatmulWgmmaQ3K,
+	&MatmulWgmmaQ4_0,
+	&MatmulWgmmaQ4_1,
+	&MatmulWgmmaQ4K,
+	&MatmulWgmmaQ5_0,
+	&MatmulWgmmaQ5_1,
+	&MatmulWgmmaQ5K,
+	&MatmulWgmmaQ6K,
+	&MatmulWgmmaQ8_0,
+	&MatmulWgmmaQ8_1,
+	&MatmulWgmmaQ8K,
+	&MatmulWgmmaTQ1_0,
+	&MatmulWgmmaTQ2_0,
 	&MatmulBf16IQ1M,
 	&MatmulBf16IQ1S,
 	&MatmulBf16IQ2S,
@@ -554,6 +590,7 @@ var Switches = []Switch{
 	{"MINFER_STEP_MMA", []string{"attend-step-mma/f16/d128_g8"}},
 	{"MINFER_TQ10_PF", []string{"matvec-q8/tq1_0/v2_pf"}},
 	{"MINFER_TQ20_PF", []string{"matvec-q8/tq2_0/v2_pf"}},
+	{"MINFER_WGMMA", []string{"matmul-wgmma/iq1_m/padded", "matmul-wgmma/iq1_m/padded_small", "matmul-wgmma/iq1_s/padded", "matmul-wgmma/iq1_s/padded_small", "matmul-wgmma/iq2_s/padded", "matmul-wgmma/iq2_s/padded_small", "matmul-wgmma/iq2_xs/padded", "matmul-wgmma/iq2_xs/padded_small", "matmul-wgmma/iq2_xxs/padded", "matmul-wgmma/iq2_xxs/padded_small", "matmul-wgmma/iq3_s/padded", "matmul-wgmma/iq3_s/padded_small", "matmul-wgmma/iq3_xxs/padded", "matmul-wgmma/iq3_xxs/padded_small", "matmul-wgmma/iq4_nl/padded", "matmul-wgmma/iq4_nl/padded_small", "matmul-wgmma/iq4_xs/padded", "matmul-wgmma/iq4_xs/padded_small", "matmul-wgmma/mxfp4/padded", "matmul-wgmma/mxfp4/padded_small", "matmul-wgmma/q2_K/padded", "matmul-wgmma/q2_K/padded_small", "matmul-wgmma/q3_K/padded", "matmul-wgmma/q3_K/padded_small", "matmul-wgmma/q4_0/padded", "matmul-wgmma/q4_0/lanes", "matmul-wgmma/q4_0/lanes_r64", "matmul-wgmma/q4_0/lanes_r160", "matmul-wgmma/q4_0/lanes_r192", "matmul-wgmma/q4_0/padded_small", "matmul-wgmma/q4_0/lanes_small", "matmul-wgmma/q4_1/padded", "matmul-wgmma/q4_1/padded_small", "matmul-wgmma/q4_K/padded", "matmul-wgmma/q4_K/lanes", "matmul-wgmma/q4_K/lanes_r64", "matmul-wgmma/q4_K/lanes_r160", "matmul-wgmma/q4_K/lanes_r192", "matmul-wgmma/q4_K/padded_small", "matmul-wgmma/q4_K/lanes_small", "matmul-wgmma/q5_0/padded", "matmul-wgmma/q5_0/lanes", "matmul-wgmma/q5_0/lanes_r64", "matmul-wgmma/q5_0/lanes_r160", "matmul-wgmma/q5_0/lanes_r192", "matmul-wgmma/q5_0/padded_small", "matmul-wgmma/q5_0/lanes_small", "matmul-wgmma/q5_1/padded", "matmul-wgmma/q5_1/padded_small", "matmul-wgmma/q5_K/padded", "matmul-wgmma/q5_K/lanes", "matmul-wgmma/q5_K/lanes_r64", "matmul-wgmma/q5_K/lanes_r160", "matmul-wgmma/q5_K/lanes_r192", "matmul-wgmma/q5_K/padded_small", "matmul-wgmma/q5_K/lanes_small", "matmul-wgmma/q6_K/padded", "matmul-wgmma/q6_K/lanes", "matmul-wgmma/q6_K/lanes_r64", "matmul-wgmma/q6_K/lanes_r160", "matmul-wgmma/q6_K/lanes_r192", "matmul-wgmma/q6_K/padded_small", "matmul-wgmma/q6_K/lanes_small", "matmul-wgmma/q8_0/padded", "matmul-wgmma/q8_0/lanes", "matmul-wgmma/q8_0/lanes_r64", "matmul-wgmma/q8_0/lanes_r160", "matmul-wgmma/q8_0/lanes_r192", "matmul-wgmma/q8_0/padded_small", "matmul-wgmma/q8_0/lanes_small", "matmul-wgmma/q8_1/padded", "matmul-wgmma/q8_1/padded_small", "matmul-wgmma/q8_K/padded", "matmul-wgmma/q8_K/padded_small", "matmul-wgmma/tq1_0/padded", "matmul-wgmma/tq1_0/padded_small", "matmul-wgmma/tq2_0/padded", "matmul-wgmma/tq2_0/padded_small"}},
 }
 
 // CPUSwitches lists those of the CPU's kernels by name, with the families that have such variants.

@@ -36,6 +36,8 @@ func (b *bench) gate() {
 			}
 		case kernel.Arch:
 			in.Arch, out.Arch = int(bound.Value), int(bound.Value)-1
+		case kernel.Only:
+			in.Arch, out.Arch = int(bound.Value), int(bound.Value)+1
 		case kernel.Weights:
 			out.Weights = "another"
 		case kernel.Shared:

@@ -40,6 +40,7 @@ const (
 	Min      Kind = "min"      // dim >= Value
 	Multiple Kind = "multiple" // dim % Value == 0
 	Arch     Kind = "arch"     // Query.Arch >= Value
+	Only     Kind = "only"     // Query.Arch == Value
 	Weights  Kind = "weights"  // Query.Weights == Layout
 	Feature  Kind = "feature"  // Query.Features has Feature
 	Shared   Kind = "shared"   // max(Least, Value + Per*ceil(dim/Elems)) <= Query.SharedBytes
@@ -71,6 +72,8 @@ func (b Bound) String() string {
 		return fmt.Sprintf("%s %% %d == 0 (%s: %s)", b.Dim, b.Value, b.Source, b.Chain)
 	case Arch:
 		return fmt.Sprintf("arch >= sm_%d (%s: %s)", b.Value, b.Source, b.Chain)
+	case Only:
+		return fmt.Sprintf("arch == sm_%d (%s: %s)", b.Value, b.Source, b.Chain)
 	case Feature:
 		return fmt.Sprintf("cpu has %s (%s: %s)", b.Feature, b.Source, b.Chain)
 	case Shared:
@@ -118,6 +121,8 @@ func (b Bound) refusal(q *Query) string {
 	switch b.Kind {
 	case Arch:
 		return fmt.Sprintf("sm_%d is below %s", q.Arch, b)
+	case Only:
+		return fmt.Sprintf("sm_%d breaks %s", q.Arch, b)
 	case Weights:
 		return fmt.Sprintf("weights lie as %q, needed %s", q.Weights, b)
 	case Feature:

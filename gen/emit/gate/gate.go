@@ -349,6 +349,8 @@ func broken(name string, t bound.Term) jen.Code {
 		return field.Op("%").Add(limit).Op("!=").Lit(0)
 	case bound.Arch:
 		return jen.Id("q").Dot("Arch").Op("<").Add(limit)
+	case bound.Only:
+		return jen.Id("q").Dot("Arch").Op("!=").Add(limit)
 	case bound.Feature:
 		return jen.Op("!").Id("q").Dot("Features").Index(jen.Lit(t.Feature))
 	case bound.Shared:

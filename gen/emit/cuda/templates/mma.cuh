@@ -7,8 +7,11 @@
 constexpr int tile_elems = 128, tile_row_bytes = 2 * tile_elems, tile_chunks = tile_elems / 8;
 MINFER_DEVICE int tile_at(int row, int chunk) { return row * tile_row_bytes + ((chunk ^ (row & 7) ^ (chunk >> 3 << 1)) << 4); }
 
-// Decodes a unit in f32, rounds it to bf16 and stores it from a chunk of a tile's row on.
-template <typename Unit> MINFER_DEVICE void unit_to_tile(const Unit& r, uint8_t* tile, int row, int chunk) {
+// The same of a tile that warpgroups multiply (wgmma_tile): the first 64 numbers of all its rows, then the others.
+template <int ROWS> MINFER_DEVICE int wgmma_tile_at(int row, int chunk) { return chunk / 8 * ROWS * 128 + row * 128 + (((chunk ^ row) & 7) << 4); }
+
+// Decodes a unit in f32, rounds it to bf16 and stores its chunks of 8 numbers, chunk c at tile + at(c).
+template <typename Unit, typename At> MINFER_DEVICE void unit_to_tile(const Unit& r, uint8_t* tile, At at) {
   // A byte becomes a float as part of the fraction of another: of 2^23, or, where it has seven bits, of 1, in steps of 2^-7. The second
   // needs no subtraction: what it begins with goes into the offset. Signed bytes are moved by 128 first.
   constexpr bool near = Unit::seven_bits && !Unit::has_bias;
@@ -35,7 +38,7 @@ template <typename Unit> MINFER_DEVICE void unit_to_tile(const Unit& r, uint8_t*
         v[4 * q + k] = f;
       }
     }
-    store16(tile + tile_at(row, chunk + c), make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])));
+    store16(tile + at(c), make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])));
   }
 }
 

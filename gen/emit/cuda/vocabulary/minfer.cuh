@@ -16,12 +16,13 @@
 //   MINFER_MARK(moment)                                       a moment (0..255) of this block goes to a log with its time, on a GPU if
 //                                                             compiled with -DMINFER_MARKS, and costs nothing otherwise; said by one thread
 //   MINFER_ARCH                                               800, 900, ... as __CUDA_ARCH__; MINFER_HAS_BULK says whether the
-//                                                             names marked [bulk] exist
+//                                                             names marked [bulk] exist, MINFER_HAS_WGMMA the same of [wgmma]
 //
 // Threads and memory
 //   threadIdx, blockIdx, blockDim, gridDim                    as in CUDA; lane_index(), warp_index() within a block
 //   MINFER_SHARED(type, name, extents);                       static shared array, 16-byte aligned: MINFER_SHARED(float, tile, [8][33]);
 //   dynamic_shared<T>()                                       the launch's dynamic shared memory, 16-byte aligned
+//   dynamic_shared_at<T>(align)                               its first address that is a multiple of `align`, a power of two
 //   load1 load2 load4 load8 load16 (p)                        uint8_t, uint16_t, uint32_t, uint2, uint4 from global memory that
 //                                                             nobody writes during the launch; p aligned to the width
 //   load4_by2(p), load4_by1(p)                                uint32_t, little-endian, from 2- or 1-byte aligned p
@@ -79,7 +80,19 @@
 //                                                             first: a stream that is read once would drive out the rest
 //   prefetch_l2(global, bytes)                                [bulk: elsewhere nothing] into L2; multiples of 16
 //   fence_async()                                             makes mbar_init, and shared memory just read or written, safe to use for
-//                                                             the copies that follow
+//                                                             the copies, and the products of warpgroups, that follow
+//
+// Warpgroups [wgmma]: four warps, from a multiple of four on, say each of these together.
+//   WgmmaSums<N>                                              64 x N sums in f32, N one of 64, 128, 160, 192: v[4*j + 2*half + pair] of lane
+//                                                             4*group + seat of warp w is that of row 16*w + group + 8*half and of column
+//                                                             8*j + 2*seat + pair
+//   wgmma_tile(p)                                             rows of 64 numbers of 16 bits, 128 bytes each, from p on, a multiple of 1024
+//                                                             bytes; of row r, chunk c of 16 bytes lies at place c ^ (r & 7)
+//   wgmma_further(tile, bytes)                                the same so many bytes on: 1024 for each eight rows, 32 for each 16 numbers of a row
+//   wgmma_begin(sums)                                         before the first product after waiting, or after touching the sums
+//   wgmma_bf16(sums, a, b)                                    starts: sums[m][n] += a[m][k] * b[n][k] over 16 numbers k
+//   wgmma_commit(sums), wgmma_wait<K>(sums)                   closes a group of products; waits until at most the K latest are under way. Only
+//                                                             then may the sums be touched, or what the products read be written
 //
 // Grid
 //   atomic_add(p, v)   float, int, unsigned;  atomic_max(p, v)   unsigned, unsigned long long;  each returns the old value
@@ -93,7 +106,8 @@
 // Toolkits. mbarrier, griddepcontrol and everything not marked [bulk] need CUDA 11.8 (PTX 7.8). The names marked [bulk] need PTX 8.0,
 // that is CUDA 12.0, and sm_90: elsewhere MINFER_HAS_BULK is 0 and they are not declared. A kernel that uses them stands between
 // `#if MINFER_HAS_BULK` and `#endif`, and a module compiled without them simply lacks that kernel; the host learns of it when it
-// looks the kernel up.
+// looks the kernel up. The names marked [wgmma] are the same with MINFER_HAS_WGMMA: they need CUDA 12.0 too, and the target sm_90a, whose
+// code runs on sm_90 alone.
 //
 // Bits. The emulator contracts nothing: a*b+c rounds twice, fmaf once. For the same bits on a GPU compile with -fmad=false, or write
 // fmaf wherever one rounding is meant. The mma accumulation order and expf, sinf, cosf, rsqrtf, exp_approx differ between machines.
@@ -115,6 +129,11 @@ static_assert(MINFER_ARCH >= 800, "minfer kernels need sm_80 or later");
 #define MINFER_HAS_BULK 1
 #else
 #define MINFER_HAS_BULK 0
+#endif
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && MINFER_HAS_BULK
+#define MINFER_HAS_WGMMA 1
+#else
+#define MINFER_HAS_WGMMA 0
 #endif
 
 #define MINFER_KERNEL(name, threads, params) extern "C" __global__ void __launch_bounds__(threads) name params
@@ -179,6 +198,11 @@ MINFER_DEVICE int warp_index() { return (int)(minfer_linear_thread() >> 5); }
 extern __shared__ __align__(128) unsigned char minfer_dynamic_shared[];
 template <typename T> MINFER_DEVICE T* dynamic_shared() { return reinterpret_cast<T*>(minfer_dynamic_shared); }
 
+MINFER_DEVICE unsigned minfer_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+template <typename T> MINFER_DEVICE T* dynamic_shared_at(unsigned align) {
+  return reinterpret_cast<T*>(minfer_dynamic_shared + (-minfer_shared_address(minfer_dynamic_shared) & (align - 1)));
+}
+
 MINFER_DEVICE uint8_t load1(const void* p) { return __ldg(static_cast<const unsigned char*>(p)); }
 MINFER_DEVICE uint16_t load2(const void* p) { return __ldg(static_cast<const unsigned short*>(p)); }
 MINFER_DEVICE uint32_t load4(const void* p) { return __ldg(static_cast<const unsigned*>(p)); }
@@ -203,7 +227,6 @@ MINFER_DEVICE uint32_t fresh4(const void* p) { return __ldcg(static_cast<const u
 MINFER_DEVICE uint2 fresh8(const void* p) { return __ldcg(static_cast<const uint2*>(p)); }
 MINFER_DEVICE uint4 fresh16(const void* p) { return __ldcg(static_cast<const uint4*>(p)); }
 
-MINFER_DEVICE unsigned minfer_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 template <typename T> MINFER_DEVICE T minfer_load_shared(const void* p) {
   __builtin_assume(__isShared(p));
   return *static_cast<const T*>(p);
@@ -388,6 +411,51 @@ MINFER_DEVICE void prefetch_l2(const void* global, unsigned bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(global)), "r"(bytes) : "memory");
 #endif
 }
+
+#if MINFER_HAS_WGMMA
+// Warpgroups
+
+template <int N> struct WgmmaSums { float v[N / 2]; };
+
+// PTX ISA, "Matrix Descriptor Format": the address in 16 bytes; 1024 bytes from eight rows to the next eight; chunks change places within 128 bytes.
+MINFER_DEVICE uint64_t wgmma_tile(const void* p) {
+  return (uint64_t)(minfer_shared_address(p) >> 4) | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+MINFER_DEVICE uint64_t wgmma_further(uint64_t tile, int bytes) { return tile + (uint64_t)(bytes >> 4); }
+
+// Products run on while the compiler believes its registers still: this is a place that it moves no use of them across.
+template <int N> MINFER_DEVICE void minfer_hold(WgmmaSums<N>& sums) {
+  MINFER_UNROLL
+  for (int i = 0; i < N / 2; i++) asm volatile("" : "+f"(sums.v[i])::"memory");
+}
+template <int N> MINFER_DEVICE void wgmma_begin(WgmmaSums<N>& sums) {
+  minfer_hold(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+template <int N> MINFER_DEVICE void wgmma_commit(WgmmaSums<N>&) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int LATEST, int N> MINFER_DEVICE void wgmma_wait(WgmmaSums<N>& sums) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATEST) : "memory");
+  minfer_hold(sums);
+}
+
+#define MINFER_SUMS8(i) "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])
+#define MINFER_SUMS32(i) MINFER_SUMS8(i), MINFER_SUMS8(i + 8), MINFER_SUMS8(i + 16), MINFER_SUMS8(i + 24)
+#define MINFER_WGMMA(N, registers, a_register, b_register, ...)                                                                             \
+  MINFER_DEVICE void wgmma_bf16(WgmmaSums<N>& sums, uint64_t a, uint64_t b) {                                                               \
+    float(&v)[N / 2] = sums.v;                                                                                                              \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" registers "}, " a_register ", " b_register ", 1, 1, 1, 0, 0;" \
+                 : __VA_ARGS__                                                                                                              \
+                 : "l"(a), "l"(b));                                                                                                         \
+  }
+#define MINFER_REGISTERS32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define MINFER_REGISTERS64 MINFER_REGISTERS32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MINFER_REGISTERS80 MINFER_REGISTERS64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define MINFER_REGISTERS96 MINFER_REGISTERS80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+MINFER_WGMMA(64, MINFER_REGISTERS32, "%32", "%33", MINFER_SUMS32(0))
+MINFER_WGMMA(128, MINFER_REGISTERS64, "%64", "%65", MINFER_SUMS32(0), MINFER_SUMS32(32))
+MINFER_WGMMA(160, MINFER_REGISTERS80, "%80", "%81", MINFER_SUMS32(0), MINFER_SUMS32(32), MINFER_SUMS8(64), MINFER_SUMS8(72))
+MINFER_WGMMA(192, MINFER_REGISTERS96, "%96", "%97", MINFER_SUMS32(0), MINFER_SUMS32(32), MINFER_SUMS32(64))
+#endif
 
 // Grid
 

@@ -182,9 +182,17 @@ func (c *Compiler) PTX(ctx context.Context, s Source, arch int, defines ...strin
 	return string(text), err
 }
 
+// specificArch is the architecture with instructions of its own (those of warpgroups), which nvcc makes of the target sm_90a, from
+// specificMajor on. Native code is for one architecture anyway.
+const specificArch, specificMajor = 90, 12
+
 // Native compiles a source to native code for one architecture (90).
 func (c *Compiler) Native(ctx context.Context, s Source, arch int, defines ...string) ([]byte, error) {
-	args := slices.Concat(flags, defined(defines), []string{"-cubin", fmt.Sprintf("-arch=sm_%d", arch)})
+	target := fmt.Sprintf("sm_%d", arch)
+	if arch == specificArch && c.Major >= specificMajor {
+		target += "a"
+	}
+	args := slices.Concat(flags, defined(defines), []string{"-cubin", "-arch=" + target})
 	path, err := c.compile(ctx, s, "cubin", args, nil)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@
 #define MINFER_ARCH 900
 #endif
 #define MINFER_HAS_BULK (MINFER_ARCH >= 900)
+#define MINFER_HAS_WGMMA (MINFER_ARCH == 900)
 
 struct uint3 { unsigned x, y, z; };
 struct alignas(8) uint2 { unsigned x, y; };
@@ -196,6 +197,9 @@ static inline void minfer_cover(long long row, long long unit, long long token =
 static inline int lane_index() { return (int)(minfer_emu_current->linear & 31u); }
 static inline int warp_index() { return (int)(minfer_emu_current->linear >> 5); }
 template <typename T> static inline T* dynamic_shared() { return static_cast<T*>(::minfer_emu::dynamic_shared_base()); }
+template <typename T> static inline T* dynamic_shared_at(unsigned align) {
+  return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(::minfer_emu::dynamic_shared_base()) + align - 1) & ~(uintptr_t)(align - 1));
+}
 
 namespace minfer_emu {
 static inline void check(const void* p, unsigned bytes, unsigned align, Space space, const char* what, Site at) {
@@ -555,6 +559,86 @@ static inline void bulk_copy(void* shared, const void* global, unsigned bytes, u
 static inline void prefetch_l2(const void* global, unsigned bytes, MINFER_AT) {
   if (bytes) ::minfer_emu::check(global, bytes, 16, ::minfer_emu::Space::global, "prefetch_l2", MINFER_HERE);
 }
+
+#if MINFER_HAS_WGMMA
+// ---- Warpgroups. Products are worked out when they are waited for, of what the operands are then: what reads sums too early, or writes
+// operands too early, shows.
+
+template <int N> struct WgmmaSums {
+  static_assert(N == 64 || N == 128 || N == 160 || N == 192, "as many columns as minfer.cuh has products of");
+  float v[N / 2];
+  struct Product {
+    uint64_t a, b;
+    int group;
+  };
+  Product under_way[64];
+  int products, group;
+};
+static inline uint64_t wgmma_tile(const void* p, MINFER_AT) {
+  ::minfer_emu::check(p, 1024, 1024, ::minfer_emu::Space::shared, "wgmma_tile", MINFER_HERE);
+  return reinterpret_cast<uintptr_t>(p);
+}
+static inline uint64_t wgmma_further(uint64_t tile, int bytes) { return tile + bytes; }
+
+namespace minfer_emu {
+
+// All of the warp is here, and three warps beside it.
+static inline void whole_warpgroup(const char* what, Site at) {
+  int none = 0;
+  whole_warp(apply_nothing, &none, what, at);
+  if ((unsigned)(warp_index() / 4 * 4 + 4) * 32 > blockDim.x * blockDim.y * blockDim.z) check_slow(nullptr, 1, 1, Space::shared, what, at);
+}
+// The 16 numbers of a row of an operand. Places change by address, as in the hardware.
+static inline void wgmma_row(float (&v)[16], uint64_t tile, int row) {
+  for (int half = 0; half < 2; half++) {
+    const uint64_t at = tile + row / 8 * 1024 + row % 8 * 128 + 16 * half;
+    const uint16_t* chunk = reinterpret_cast<const uint16_t*>(at ^ ((at >> 7 & 7) << 4));
+    for (int i = 0; i < 8; i++) v[8 * half + i] = bf16_to_f32(chunk[i]);
+  }
+}
+template <int N> static inline void wgmma_product(WgmmaSums<N>& sums, uint64_t a, uint64_t b) {
+  const int lane = lane_index(), row = 16 * (warp_index() % 4) + (lane >> 2);
+  float rows[2][16], column[16];
+  wgmma_row(rows[0], a, row);
+  wgmma_row(rows[1], a, row + 8);
+  for (int j = 0; j < N / 8; j++)
+    for (int pair = 0; pair < 2; pair++) {
+      wgmma_row(column, b, 8 * j + 2 * (lane & 3) + pair);
+      for (int half = 0; half < 2; half++) {
+        double sum = sums.v[4 * j + 2 * half + pair];
+        for (int k = 0; k < 16; k++) sum += (double)rows[half][k] * (double)column[k];
+        sums.v[4 * j + 2 * half + pair] = (float)sum;
+      }
+    }
+}
+
+}  // namespace minfer_emu
+
+template <int N> static inline void wgmma_begin(WgmmaSums<N>&, MINFER_AT) { ::minfer_emu::whole_warpgroup("wgmma_begin", MINFER_HERE); }
+template <int N> static inline void wgmma_bf16(WgmmaSums<N>& sums, uint64_t a, uint64_t b, MINFER_AT) {
+  const auto tile = [&](uint64_t t, int rows) {
+    ::minfer_emu::check(reinterpret_cast<const void*>(t & ~(uint64_t)127), 128 * rows, 128, ::minfer_emu::Space::shared, "wgmma_bf16", MINFER_HERE);
+  };
+  tile(a, 64);
+  tile(b, N);
+  if (sums.products == 64) ::minfer_emu::check_slow(nullptr, 1, 1, ::minfer_emu::Space::shared, "wgmma_bf16 after 64 that nobody waited for", MINFER_HERE);
+  sums.under_way[sums.products++] = {a, b, sums.group};
+}
+template <int N> static inline void wgmma_commit(WgmmaSums<N>& sums) { sums.group++; }
+template <int LATEST, int N> static inline void wgmma_wait(WgmmaSums<N>& sums, MINFER_AT) {
+  ::minfer_emu::whole_warpgroup("wgmma_wait", MINFER_HERE);
+  int left = 0;
+  for (int i = 0; i < sums.products; i++) {
+    const auto p = sums.under_way[i];
+    if (p.group < sums.group - LATEST) {
+      ::minfer_emu::wgmma_product(sums, p.a, p.b);
+    } else {
+      sums.under_way[left++] = p;
+    }
+  }
+  sums.products = left;
+}
+#endif
 
 // ---- Grid: blocks run on several threads of the operating system, so these are real atomics.
 

@@ -111,7 +111,7 @@ func Prefill() (cases []Case) {
 		embd, kv, ff, kvHeads, group int64
 	}{{"7B prefill", 3584, 512, 18944, 4, 7}, {"14B prefill", 5120, 1024, 13824, 8, 5}} {
 		for _, f := range []string{"q4_K", "q6_K"} {
-			for _, family := range []string{"matmul-bf16", "matmul-q8"} {
+			for _, family := range []string{"matmul-wgmma", "matmul-bf16", "matmul-q8"} {
 				for _, w := range []Case{{Name: " kv", Rows: m.kv, Cols: m.embd}, {Name: " qo", Rows: m.embd, Cols: m.embd}, {Name: " gate", Rows: m.ff, Cols: m.embd}, {Name: " down", Rows: m.embd, Cols: m.ff}} {
 					w.Name, w.Family, w.Format, w.Tokens = m.name+w.Name, family, f, 512
 					cases = append(cases, w)
