@@ -29,7 +29,7 @@
 //   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 64*tile + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec 5f6f22e2651e246540400c30694e914c0585c6697801aced4fc26705bf010e45
+// spec d4686f6112f0460d5cd2611c1529510ee9959206d5fa888c44f5fc23269c9ca8
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_0.cuh"
@@ -81,72 +81,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded, 512, (const uint8_t* __restrict__ w, con
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 8);
+      mbar_init(empty + s, 2);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_padded_held held[mine];
+    q4_0_padded_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -154,7 +164,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded, 512, (const uint8_t* __restrict__ w, con
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -165,17 +175,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded, 512, (const uint8_t* __restrict__ w, con
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 128*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 128*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 128*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -228,72 +247,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes, 512, (const uint8_t* __restrict__ w, cons
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 8);
+      mbar_init(empty + s, 2);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_lanes_held held[mine];
+    q4_0_lanes_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -301,7 +330,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes, 512, (const uint8_t* __restrict__ w, cons
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -312,17 +341,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes, 512, (const uint8_t* __restrict__ w, cons
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 128*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 128*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 128*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -375,72 +413,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 8);
+      mbar_init(empty + s, 2);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_lanes_held held[mine];
+    q4_0_lanes_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -448,7 +496,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -459,17 +507,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 64*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 64*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 64*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -522,72 +579,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r160, 512, (const uint8_t* __restrict__ w,
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 8);
+      mbar_init(empty + s, 2);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_lanes_held held[mine];
+    q4_0_lanes_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -595,7 +662,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r160, 512, (const uint8_t* __restrict__ w,
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -606,17 +673,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r160, 512, (const uint8_t* __restrict__ w,
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 160*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 160*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 160*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -669,72 +745,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 8);
+      mbar_init(empty + s, 2);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_lanes_held held[mine];
+    q4_0_lanes_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -742,7 +828,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -753,17 +839,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 192*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 192*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 192*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -815,72 +910,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded_small, 384, (const uint8_t* __restrict__ 
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 4);
+      mbar_init(empty + s, 1);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 128) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 128, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_padded_held held[mine];
+    q4_0_padded_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -888,7 +993,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded_small, 384, (const uint8_t* __restrict__ 
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -899,17 +1004,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_padded_small, 384, (const uint8_t* __restrict__ 
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 64*tile + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 64*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 64*tile + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 64*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 64*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }
@@ -961,72 +1075,82 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_small, 384, (const uint8_t* __restrict__ w
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; s++) {
       mbar_init(full + s, 256);
-      mbar_init_warps(empty + s, 4);
+      mbar_init(empty + s, 1);
     }
     fence_async();
   }
   block_barrier();
   int stage = 0;
   if (threadIdx.x >= 128) {
-    // A helper decodes one unit of each of some rows, whose loads the round before has asked for. Rows, units and tokens past the end are the
-    // last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where a pointer leads is
-    // worked out once: addresses would be a third of what a helper does, and helpers are what a tile waits for.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, copies = tile_tokens * tile_chunks / helpers;
-    static_assert(helpers % 32 == 0 && tile_rows % 8 == 0 && copies * helpers == tile_tokens * tile_chunks, "warps take eight rows at a time, and whole rounds of copies");
+    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
+    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
+    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
+    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
     const int helper = (int)threadIdx.x - 128, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_0_lanes_held held[mine];
+    q4_0_lanes_held held[ahead][mine];
     const uint8_t* from[mine];
+    int to[Unit::elems / 8];
     MINFER_UNROLL
     for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    const auto hold = [&](int round, int i) { unit_hold(held[i], from[i], cols, min(piece + 4*round, units - 1)); };
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
     MINFER_UNROLL
-    for (int i = 0; i < mine; i++) {
-      if (has(i)) hold(0, i);
-    }
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks;
+    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
+    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
+    const auto hold = [&](int turn, int round) {
+      MINFER_UNROLL
+      for (int i = 0; i < mine; i++) {
+        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
+      }
+    };
+    MINFER_UNROLL
+    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
+    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
     const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
     const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
     unsigned parity = 1;
-    for (int round = 0; round < rounds; round++) {
-      uint8_t* activations = tiles + stage * stage_bytes;
-      uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-      mbar_wait(empty + stage, parity);
-      const bool there = round * tile_elems + 8 * chunk < cols;
+    for (int begin = 0; begin < rounds; begin += ahead) {
       MINFER_UNROLL
-      for (int i = 0; i < copies; i++) {
-        constexpr int next = helpers / tile_chunks;
-        async_copy16_or_zero(activations + wgmma_tile_at<tile_tokens>(token + i * next, chunk), acts + (long long)min(i * next, last) * cols, there);
-      }
-      async_commit();
-      if (there) acts += tile_elems;
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) {
-          Unit r;
-          unit_read(r, held[i]);
-          unit_to_tile(r, weights, [&](int c) { return wgmma_tile_at<tile_rows>(first + i * step, piece * (Unit::elems / 8) + c); });
-          hold(round + 1, i);
+      for (int turn = 0; turn < ahead; turn++) {
+        const int round = begin + turn;
+        if (round >= rounds) break;
+        uint8_t* activations = tiles + stage * stage_bytes;
+        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
+        mbar_wait(empty + stage, parity);
+        const bool there = round * tile_elems + 8 * chunk < cols;
+        MINFER_UNROLL
+        for (int i = 0; i < copies; i++) {
+          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
         }
+        async_commit();
+        if (there) acts += tile_elems;
+        MINFER_UNROLL
+        for (int i = 0; i < mine; i++) {
+          if (!has(i)) continue;
+          Unit r;
+          unit_read(r, held[turn][i]);
+          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
+        }
+        async_wait<0>();
+        fence_async();
+        mbar_arrive(full + stage);
+        hold(turn, round + ahead);
+        if (++stage == stages) stage = 0, parity ^= 1u;
       }
-      async_wait<0>();
-      fence_async();
-      mbar_arrive(full + stage);
-      if (++stage == stages) stage = 0, parity ^= 1u;
     }
     return;
   }
   // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
   WgmmaSums<tile_rows> sums = {};
-  const uint64_t begin = wgmma_tile(tiles);
+  const uint64_t at = wgmma_tile(tiles);
   unsigned parity = 0;
   int before = 0;
   for (int round = 0; round < rounds; round++) {
     mbar_wait(full + stage, parity);
     warp_barrier();
-    const uint64_t a = wgmma_further(begin, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(begin, stage * stage_bytes + tile_tokens * tile_row_bytes);
+    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
+    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
     wgmma_begin(sums);
     MINFER_UNROLL
     for (int k = 0; k < tile_elems / 16; k++) {
@@ -1034,7 +1158,7 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_small, 384, (const uint8_t* __restrict__ w
     }
     wgmma_commit(sums);
     wgmma_wait<1>(sums);
-    if (round > 0) mbar_arrive_warp(empty + before);
+    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
     before = stage;
     if (++stage == stages) stage = 0, parity ^= 1u;
     MINFER_UNROLL
@@ -1045,17 +1169,26 @@ MINFER_KERNEL(matmul_wgmma_q4_0_lanes_small, 384, (const uint8_t* __restrict__ w
     }
   }
   wgmma_wait<0>(sums);
+  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
   MINFER_UNROLL
-  for (int column = 0; column < columns; column++) {
+  for (int half = 0; half < 2; half++) {
+    const int t = 64*tile + 16*warp + group + 8*half;
+    if (t >= tokens) continue;
+    float* out = y + (size_t)t * y_stride;
     MINFER_UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const int row = 64*block + 2*seat + 8*column + pair;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
+    for (int column = 0; column < columns; column++) {
+      float sum[2];
       MINFER_UNROLL
-      for (int half = 0; half < 2; half++) {
-        const int t = 64*tile + 16*warp + group + 8*half;
-        if (t < tokens) y[(size_t)t * y_stride + row] = sums.v[4 * column + 2 * half + pair] + more;
+      for (int pair = 0; pair < 2; pair++) {
+        const int row = 64*block + 2*seat + 8*column + pair;
+        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
+      }
+      const int row = 64*block + 2*seat + 8*column + 0;
+      if (pairs && row + 1 < rows) {
+        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
+      } else {
+        if (row < rows) out[row] = sum[0];
+        if (row + 1 < rows) out[row + 1] = sum[1];
       }
     }
   }

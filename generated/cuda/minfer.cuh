@@ -92,8 +92,9 @@
 //   wgmma_further(tile, bytes)                                the same so many bytes on: 1024 for each eight rows, 32 for each 16 numbers of a row
 //   wgmma_begin(sums)                                         before the first product after waiting, or after touching the sums
 //   wgmma_bf16(sums, a, b)                                    starts: sums[m][n] += a[m][k] * b[n][k] over 16 numbers k
-//   wgmma_commit(sums), wgmma_wait<K>(sums)                   closes a group of products; waits until at most the K latest are under way. Only
-//                                                             then may the sums be touched, or what the products read be written
+//   wgmma_commit(sums), wgmma_wait<K>(sums)                   closes a group of products; waits until at most the K latest are under way, in
+//                                                             any of the four warps. Only then may the sums be touched, or what the products
+//                                                             read be written
 //
 // Grid
 //   atomic_add(p, v)   float, int, unsigned;  atomic_max(p, v)   unsigned, unsigned long long;  each returns the old value

@@ -582,12 +582,8 @@ static inline uint64_t wgmma_further(uint64_t tile, int bytes) { return tile + b
 
 namespace minfer_emu {
 
-// All of the warp is here, and three warps beside it.
-static inline void whole_warpgroup(const char* what, Site at) {
-  int none = 0;
-  whole_warp(apply_nothing, &none, what, at);
-  if ((unsigned)(warp_index() / 4 * 4 + 4) * 32 > blockDim.x * blockDim.y * blockDim.z) check_slow(nullptr, 1, 1, Space::shared, what, at);
-}
+// The four warps meet, by the last of the named barriers.
+static inline void warpgroup_barrier(Site at) { named_barrier(15 - warp_index() / 4, 128, at); }
 // The 16 numbers of a row of an operand. Places change by address, as in the hardware.
 static inline void wgmma_row(float (&v)[16], uint64_t tile, int row) {
   for (int half = 0; half < 2; half++) {
@@ -614,7 +610,7 @@ template <int N> static inline void wgmma_product(WgmmaSums<N>& sums, uint64_t a
 
 }  // namespace minfer_emu
 
-template <int N> static inline void wgmma_begin(WgmmaSums<N>&, MINFER_AT) { ::minfer_emu::whole_warpgroup("wgmma_begin", MINFER_HERE); }
+template <int N> static inline void wgmma_begin(WgmmaSums<N>&) {}
 template <int N> static inline void wgmma_bf16(WgmmaSums<N>& sums, uint64_t a, uint64_t b, MINFER_AT) {
   const auto tile = [&](uint64_t t, int rows) {
     ::minfer_emu::check(reinterpret_cast<const void*>(t & ~(uint64_t)127), 128 * rows, 128, ::minfer_emu::Space::shared, "wgmma_bf16", MINFER_HERE);
@@ -626,7 +622,6 @@ template <int N> static inline void wgmma_bf16(WgmmaSums<N>& sums, uint64_t a, u
 }
 template <int N> static inline void wgmma_commit(WgmmaSums<N>& sums) { sums.group++; }
 template <int LATEST, int N> static inline void wgmma_wait(WgmmaSums<N>& sums, MINFER_AT) {
-  ::minfer_emu::whole_warpgroup("wgmma_wait", MINFER_HERE);
   int left = 0;
   for (int i = 0; i < sums.products; i++) {
     const auto p = sums.under_way[i];
@@ -637,6 +632,7 @@ template <int LATEST, int N> static inline void wgmma_wait(WgmmaSums<N>& sums, M
     }
   }
   sums.products = left;
+  ::minfer_emu::warpgroup_barrier(MINFER_HERE);
 }
 #endif
 
