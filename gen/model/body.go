@@ -91,7 +91,14 @@ var bodies = map[string]*Body{
 	"select_rows": {Args: args("x f32*, index i32*, out out f32*, cols i32")},
 	"silu_mul":    {Args: args("gate f32*, up f32*, out out f32*, cols i32")},
 	"tile":        {CPU: true, Args: args("w u8*, x u8*, bias f32*, out y f32*")},
-	"top_k":       {Args: args("x f32*|i64*, out out i64*, cols i32, kept i32"), Uncounted: []string{"rank"}}, // numbers, or keys of them
+	"top_k": {
+		Args: args("x f32*|i64*, out out i64*, cols i32, kept i32"), // numbers, or keys of them
+		Options: []BodyOption{
+			{Name: "sift", Values: []int{0, 1}},  // bounds and counting instead of sorting
+			{Name: "lists", Values: []int{0, 1}}, // with sift: a row is lists of k, each the best first
+		},
+		Uncounted: []string{"rank"},
+	},
 }
 
 // args reads a list of arguments, each "name type" or "out name type", that are taken where the options are as they must be.

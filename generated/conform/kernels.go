@@ -1214,7 +1214,11 @@ var Kernels = map[string]kernel.Geometry{
 		Cover: kernel.Cover{Unit: []string{"elem"}}},
 	"top_k_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 4096}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1024, Ceiling: 1024}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
+	"top_k_sift": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 64, Ceiling: 64}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
+		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 	"top_k_merge_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1024, Ceiling: 1024}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
+		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
+	"top_k_merge_sift": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 5120}, {Name: "rank", Dim: "kept", Elems: 1, Period: 64, Ceiling: 64}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 }
 

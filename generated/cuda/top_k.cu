@@ -5,7 +5,11 @@
 //   elem = 4096*run + thread + 512*slot covers all cols
 //   rank = place covers ranks 0..1023: 1024 places = 1024 kept
 //   row = row covers all rows
-// spec ad402c4bf644d1817eccf6ebb3c86158d5f7b744934f4cdbc7d70de01e8224af
+// top_k_sift: The same for few: what is less than a bound under the k-th best is sifted out, and the rest put in its places by counting. Little shared memory, so that blocks lie beside those of the predecessor.
+//   elem = 2048*run + thread + 512*slot covers all cols
+//   rank = place covers ranks 0..63: 64 places = 64 kept
+//   row = row covers all rows
+// spec ed43fc4b24eb2f28ab48601042b521c8be8de9bf31ec1bf4e56579c822d7ea7d
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "keys.cuh"
@@ -80,4 +84,114 @@ MINFER_KERNEL(top_k_block, 512, (const float* __restrict__ x, long long* __restr
     for (int step = sorted / 2; step > 0; step /= 2) exchange(n / 2, sorted, step);
   }
   for (int place = thread; place < kept; place += 512) out[((size_t)r * gridDim.x + run) * kept + place] = keys[place];
+}
+
+// sift
+// code: the baseline that every kernel is compiled for.
+constexpr long long top_k_sift_MinArch = 80;
+// work: an empty axis is no launch.
+constexpr long long top_k_sift_MinCols = 1;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long top_k_sift_MaxCols = 2147483647;
+// work: an empty axis is no launch.
+constexpr long long top_k_sift_MinKept = 1;
+// coverage: 64 places.
+constexpr long long top_k_sift_MaxKept = 64;
+static_assert(64ll * 1ll == top_k_sift_MaxKept, "coverage: 64 places");
+// work: an empty axis is no launch.
+constexpr long long top_k_sift_MinRows = 1;
+// grid: 65535 blocks in grid.y.
+constexpr long long top_k_sift_MaxRows = 65535;
+static_assert(65535ll * 1ll * 1ll == top_k_sift_MaxRows, "grid: 65535 blocks in grid.y");
+MINFER_BOUNDS(top_k_sift, {top_k_sift_MinArch, top_k_sift_MinCols, top_k_sift_MaxCols, top_k_sift_MinKept, top_k_sift_MaxKept, top_k_sift_MinRows, top_k_sift_MaxRows});
+
+MINFER_KERNEL(top_k_sift, 512, (const float* __restrict__ x, long long* __restrict__ out, int cols, int kept)) {
+  static_assert(2 * 64 <= 2048, "a run keeps half of its keys at most, so that runs get fewer");
+  static_assert(2 * 64 <= 128, "of 128 groups those of the k best hold half of the keys at most, and one more of each");
+  MINFER_SHARED(long long, sample, [128]);
+  MINFER_SHARED(long long, listed, [512]);
+  MINFER_SHARED(long long, bound, [1]);  // k keys of the run are not below it, so that the k best are not
+  MINFER_SHARED(int, count, [1]);        // keys of the run that are not
+  const int run = (int)blockIdx.x;
+  const int row = (int)blockIdx.y;
+  const int thread = (int)threadIdx.x;
+  const int r = row, four = thread >> 2, quarter = thread & 3;
+  dependency_launch();
+  dependency_wait();
+  long long keys[4];
+  MINFER_UNROLL
+  for (int slot = 0; slot < 4; slot++) {
+    const int e = 2048*run + thread + 512*slot;
+    if (e < cols) MINFER_COVER(r, e);
+    keys[slot] = e < cols ? key_of(x + (size_t)r * cols, e) : no_key();
+  }
+  listed[thread] = no_key();
+  if (thread == 0) bound[0] = no_key() + 1;
+  // A sample of keys: the best of each group, of which each thread has the best of its part. Half as many groups do up to two thirds of them:
+  // nearer to all of them the bound would be that of a poor group, and let much through.
+  const bool few = 3 * kept <= 128;
+  const int width = few ? 64 : 128;
+  const bool leads = few ? (thread & 7) == 0 : quarter == 0;  // its group
+  const auto look = [&](long long key) {
+    key = max(key, shuffle_xor(key, 1));
+    key = max(key, shuffle_xor(key, 2));
+    if (few) key = max(key, shuffle_xor(key, 4));
+    if (leads) sample[few ? thread >> 3 : four] = key;
+  };
+  // How many of n keys are better than one, each of four lanes counting a quarter of them. Past n there are least keys up to a multiple of 32.
+  const auto better = [&](const long long* of, int n, long long key) {
+    int above[4] = {};
+#pragma unroll 1
+    for (int i = 2 * quarter; i < n; i += 32) {
+      MINFER_UNROLL
+      for (int j = 0; j < 4; j++) above[j] += (of[i + 8 * j] > key) + (of[i + 8 * j + 1] > key);
+    }
+    int all = above[0] + above[1] + above[2] + above[3];
+    all += shuffle_xor(all, 1);
+    return all + shuffle_xor(all, 2);
+  };
+  long long part = keys[0];
+  MINFER_UNROLL
+  for (int slot = 1; slot < 4; slot++) part = max(part, keys[slot]);
+  look(part);
+  int n;
+  for (;;) {
+    block_barrier();
+    // The k-th best of the sample is the bound.
+    if (thread < 4 * width) {
+      const long long key = sample[four];
+      if (better(sample, width, key) == kept - 1 && quarter == 0 && key > no_key()) bound[0] = key;
+    }
+    if (thread == 0) count[0] = 0;
+    block_barrier();
+    const long long least = bound[0];
+    int mine = 0;
+    MINFER_UNROLL
+    for (int slot = 0; slot < 4; slot++) mine += keys[slot] >= least;
+    if (mine > 0) {
+      int i = atomic_add(count, mine);
+      MINFER_UNROLL
+      for (int slot = 0; slot < 4; slot++) {
+        if (keys[slot] < least) continue;
+        if (i < 512) listed[i] = keys[slot];
+        i++;
+      }
+    }
+    block_barrier();
+    n = count[0];
+    if (n <= 128) break;
+    // More than can be counted: those listed, in groups, give a higher bound, which leaves out one of them at least.
+    long long* const one = &listed[128 * quarter + four];
+    look(*one);
+    *one = no_key();
+  }
+  // A key's place is the number of those that are better.
+  long long* const best = out + ((size_t)r * gridDim.x + run) * kept;
+  if ((four & ~7) < n) {
+    const long long key = listed[four];
+    const int place = better(listed, n, key);
+    if (quarter == 0 && key > no_key() && place < kept) best[place] = key;
+  }
+  const int place = thread;
+  if (place >= n && place < kept) best[place] = no_key();
 }

@@ -77,6 +77,78 @@ func refuseTopKBlock(q *kernel.Query) int {
 	return -1
 }
 
+// elem index of top-k/sift: 2048*run + thread + 512*slot.
+// rank index of top-k/sift: place.
+// row index of top-k/sift: row.
+const (
+	// code: the baseline that every kernel is compiled for.
+	topKSiftMinArch = 80
+	// work: an empty axis is no launch.
+	topKSiftMinCols = 1
+	// index: 2147483647, the largest 32-bit argument.
+	topKSiftMaxCols = 2147483647
+	// work: an empty axis is no launch.
+	topKSiftMinKept = 1
+	// coverage: 64 places.
+	topKSiftMaxKept = 64 * 1
+	// work: an empty axis is no launch.
+	topKSiftMinRows = 1
+	// grid: 65535 blocks in grid.y.
+	topKSiftMaxRows = 65535 * 1 * 1
+)
+
+var topKSift = kernel.Variant{
+	Arch:   80,
+	Args:   topKArgs,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: topKSiftMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Min, Dim: "cols", Value: topKSiftMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: topKSiftMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "kept", Value: topKSiftMinKept, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kept", Value: topKSiftMaxKept, Source: "coverage", Chain: "64 places"},
+		{Kind: kernel.Min, Dim: "rows", Value: topKSiftMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: topKSiftMaxRows, Source: "grid", Chain: "65535 blocks in grid.y"},
+	},
+	Class:  "f32",
+	Family: "top-k",
+	Format: "",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Cols + 2047) / 2048)), uint32(q.Rows), 1}
+	},
+	Name:     "sift",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "top_k.cu",
+	Switch:    "",
+	Symbol:    "top_k_sift",
+	Threads:   512,
+	UnitElems: 1,
+	Weights:   "file",
+}
+
+func refuseTopKSift(q *kernel.Query) int {
+	switch {
+	case q.Arch < topKSiftMinArch:
+		return 0
+	case q.Cols < topKSiftMinCols:
+		return 1
+	case q.Cols > topKSiftMaxCols:
+		return 2
+	case q.Kept < topKSiftMinKept:
+		return 3
+	case q.Kept > topKSiftMaxKept:
+		return 4
+	case q.Rows < topKSiftMinRows:
+		return 5
+	case q.Rows > topKSiftMaxRows:
+		return 6
+	}
+	return -1
+}
+
 // TopK is the gate: variants in the order in which they are tried.
 var TopK = kernel.Entry{
 	Class:  "f32",
@@ -84,6 +156,9 @@ var TopK = kernel.Entry{
 	Format: "",
 	Op:     "top-k",
 	Steps: []kernel.Step{{
+		Refuse:  refuseTopKSift,
+		Variant: &topKSift,
+	}, {
 		Refuse:  refuseTopKBlock,
 		Variant: &topKBlock,
 	}},

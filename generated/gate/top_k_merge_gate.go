@@ -77,6 +77,78 @@ func refuseTopKMergeBlock(q *kernel.Query) int {
 	return -1
 }
 
+// elem index of top-k-merge/sift: 5120*run + thread + 512*slot.
+// rank index of top-k-merge/sift: place.
+// row index of top-k-merge/sift: row.
+const (
+	// code: the baseline that every kernel is compiled for.
+	topKMergeSiftMinArch = 80
+	// work: an empty axis is no launch.
+	topKMergeSiftMinCols = 1
+	// index: whole periods of 5120 elems in the 32-bit indices.
+	topKMergeSiftMaxCols = 2147481600
+	// work: an empty axis is no launch.
+	topKMergeSiftMinKept = 1
+	// coverage: 64 places.
+	topKMergeSiftMaxKept = 64 * 1
+	// work: an empty axis is no launch.
+	topKMergeSiftMinRows = 1
+	// grid: 65535 blocks in grid.y.
+	topKMergeSiftMaxRows = 65535 * 1 * 1
+)
+
+var topKMergeSift = kernel.Variant{
+	Arch:   80,
+	Args:   topKMergeArgs,
+	Awaits: true,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: topKMergeSiftMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Min, Dim: "cols", Value: topKMergeSiftMinCols, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "cols", Value: topKMergeSiftMaxCols, Source: "index", Chain: "whole periods of 5120 elems in the 32-bit indices"},
+		{Kind: kernel.Min, Dim: "kept", Value: topKMergeSiftMinKept, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "kept", Value: topKMergeSiftMaxKept, Source: "coverage", Chain: "64 places"},
+		{Kind: kernel.Min, Dim: "rows", Value: topKMergeSiftMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: topKMergeSiftMaxRows, Source: "grid", Chain: "65535 blocks in grid.y"},
+	},
+	Class:  "f32",
+	Family: "top-k-merge",
+	Format: "",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Cols + 5119) / 5120)), uint32(q.Rows), 1}
+	},
+	Name:     "sift",
+	SameBits: nil,
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "top_k_merge.cu",
+	Switch:    "",
+	Symbol:    "top_k_merge_sift",
+	Threads:   512,
+	UnitElems: 1,
+	Weights:   "file",
+}
+
+func refuseTopKMergeSift(q *kernel.Query) int {
+	switch {
+	case q.Arch < topKMergeSiftMinArch:
+		return 0
+	case q.Cols < topKMergeSiftMinCols:
+		return 1
+	case q.Cols > topKMergeSiftMaxCols:
+		return 2
+	case q.Kept < topKMergeSiftMinKept:
+		return 3
+	case q.Kept > topKMergeSiftMaxKept:
+		return 4
+	case q.Rows < topKMergeSiftMinRows:
+		return 5
+	case q.Rows > topKMergeSiftMaxRows:
+		return 6
+	}
+	return -1
+}
+
 // TopKMerge is the gate: variants in the order in which they are tried.
 var TopKMerge = kernel.Entry{
 	Class:  "f32",
@@ -84,6 +156,9 @@ var TopKMerge = kernel.Entry{
 	Format: "",
 	Op:     "top-k-merge",
 	Steps: []kernel.Step{{
+		Refuse:  refuseTopKMergeSift,
+		Variant: &topKMergeSift,
+	}, {
 		Refuse:  refuseTopKMergeBlock,
 		Variant: &topKMergeBlock,
 	}},

@@ -382,12 +382,13 @@ func (p *Plan) Variants() ([]*kernel.Variant, error) {
 			add(p.alternatives(launches))
 		}
 	}
-	for _, k := range []int{1, min(2, p.Graph.Vocab)} { // one is found by a kernel of its own, more by those that find any number
+	for _, k := range []int{1, min(2, p.Graph.Vocab)} { // one is found by a kernel of its own, more by others
 		launches, _, err := p.Top(k)
 		if err != nil {
 			return nil, err
 		}
 		add(launches)
+		add(p.alternatives(launches)) // which of them comes first turns on the number
 	}
 	return all, nil
 }

@@ -215,8 +215,8 @@ func TestManyTokens(t *testing.T) {
 func TestTop(t *testing.T) {
 	p := tall(t, hopper)
 	p.Graph.Vocab = 152064
-	// The keys of 38 runs of 4096 logits fit one merge of 2048 up to k = 53; more need a second.
-	for k, want := range map[int]string{1: "argmax/block, top-k-merge/block", 40: "top-k/block, top-k-merge/block", 64: "top-k/block, top-k-merge/block, top-k-merge/block"} {
+	// Up to 64 the keys of 75 runs of 2048 logits fit one merge of 5120; more of 38 runs of 4096 do not fit one of 2048.
+	for k, want := range map[int]string{1: "argmax/block, top-k-merge/sift", 2: "top-k/sift, top-k-merge/sift", 40: "top-k/sift, top-k-merge/sift", 64: "top-k/sift, top-k-merge/sift", 65: "top-k/block, top-k-merge/block, top-k-merge/block"} {
 		launches, bytes, err := p.Top(k)
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func TestVariantsHoldWhatIsLaunched(t *testing.T) {
 			}
 			launches = append(launches, step...)
 		}
-		for _, k := range []int{1, 2, 3, 40, 1024} {
+		for _, k := range []int{1, 2, 3, 40, 64, 65, 1024} {
 			if k > vocab {
 				continue
 			}
