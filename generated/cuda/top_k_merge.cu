@@ -137,7 +137,7 @@ MINFER_KERNEL(top_k_merge_sift, 512, (const long long* __restrict__ x, long long
   // A sample of keys: the best of each group, of which each thread has the best of its part. Half as many groups do up to two thirds of them:
   // nearer to all of them the bound would be that of a poor group, and let much through.
   const bool few = 3 * kept <= 128;
-  const int width = few ? 64 : 128;
+  int width = few ? 96 : 128;  // at first more, as the best are often in few lists: the ids of likely tokens lie together
   const bool leads = few ? (thread & 7) == 0 : quarter == 0;  // its group
   const auto look = [&](long long key) {
     key = max(key, shuffle_xor(key, 1));
@@ -187,6 +187,7 @@ MINFER_KERNEL(top_k_merge_sift, 512, (const long long* __restrict__ x, long long
     long long* const one = &listed[128 * quarter + four];
     look(*one);
     *one = no_key();
+    width = few ? 64 : 128;
   }
   // A key's place is the number of those that are better.
   long long* const best = out + ((size_t)r * gridDim.x + run) * kept;
