@@ -60,14 +60,14 @@ var bodies = map[string]*Body{
 	"kv_append":       {Args: args("x f32*, out cache u8*, positions i32*, cols i32")},
 	"matmul_mma": {
 		Args:    args("w u8*, x u16*, tokens i32, " + productArgs),
-		Options: []BodyOption{{Name: "ahead", Values: []int{1, 2, 4, 5}}}, // so many units of a helper are on their way at a time
+		Options: []BodyOption{{Name: "ahead", Values: []int{1, 2, 4}}}, // so many units of a helper are on their way at a time
 	},
-	"matmul_q8":    {Args: args("w u8*, x u8*, tokens i32, " + productArgs)},
+	"matmul_q8": {Args: args("w u8*, x u8*, tokens i32, " + productArgs)},
 	"matmul_wgmma": {
 		Args:    args("w u8*, x u16*, tokens i32, " + productArgs),
 		Options: []BodyOption{{Name: "ahead", Values: []int{1, 2}}}, // loads of weights are asked for so many rounds ahead
 	},
-	"matvec_f32":   {Args: args("w u8*, x f32*, " + productArgs)},
+	"matvec_f32": {Args: args("w u8*, x f32*, " + productArgs)},
 	"matvec_q8": {
 		Args:    args("w u8*, x u8*, " + productArgs),
 		Options: []BodyOption{{Name: "hoist", Values: []int{0, 1}, Closed: "round"}}, // the loads of all rounds come first

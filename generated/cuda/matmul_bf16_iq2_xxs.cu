@@ -5,15 +5,11 @@
 //   row = 128*block + 64*across + group + 16*strip + 8*half covers all rows
 //   token = 128*tile + 32*along + 2*seat + 8*column + pair covers all tokens
 //   unit = piece + 4*round covers all cols
-// matmul_bf16_iq2_xxs_padded_r160: Tiles of 160 rows and 128 tokens, padded blocks.
-//   row = 160*block + 80*across + group + 16*strip + 8*half covers all rows
-//   token = 128*tile + 32*along + 2*seat + 8*column + pair covers all tokens
-//   unit = piece + 4*round covers all cols
 // matmul_bf16_iq2_xxs_padded_small: Tiles of 64 rows and 64 tokens, padded blocks.
 //   row = 64*block + 32*across + group + 16*strip + 8*half covers all rows
 //   token = 64*tile + 32*along + 2*seat + 8*column + pair covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec c6397ef3b92f0e60b755949519bc66603c5ae97d06ed2fb8e21e2fdd7c63c8bf
+// spec 23d061958f3e1026c53e6fa126803c381ca35103b753ff34a28e99e2d4d7e2e4
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq2_xxs.cuh"
@@ -156,157 +152,6 @@ MINFER_KERNEL(matmul_bf16_iq2_xxs_padded, 384, (const uint8_t* __restrict__ w, c
     MINFER_UNROLL
     for (int half = 0; half < 2; half++) {
       const int row = 128*block + 64*across + group + 16*strip + 8*half;
-      if (row >= rows) continue;
-      const float more = bias ? bias[row] : 0.0f;
-      MINFER_UNROLL
-      for (int column = 0; column < columns; column++) {
-        MINFER_UNROLL
-        for (int pair = 0; pair < 2; pair++) {
-          const int t = 128*tile + 32*along + 2*seat + 8*column + pair;
-          if (t < tokens) y[(size_t)t * y_stride + row] = acc[strip][column][2 * half + pair] + more;
-        }
-      }
-    }
-  }
-}
-
-// padded_r160
-// code: the baseline that every kernel is compiled for.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MinArch = 80;
-// layout: the body's wide loads need blocks on 16-byte addresses.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_BlockBytes = 80;
-static_assert(iq2_xxs_padded::block_bytes == matmul_bf16_iq2_xxs_padded_r160_BlockBytes * iq2_xxs_padded::block_elems / 256, "matmul_bf16_iq2_xxs_padded_r160 reads blocks of another size");
-// block: a row is whole iq2_xxs blocks.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_ColsMultiple = 256;
-// work: an empty axis is no launch.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MinRows = 1;
-// index: whole periods of 160 rows in the 32-bit indices.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MaxRows = 2147483520;
-// work: an empty axis is no launch.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MinTokens = 1;
-// grid: 65535 blocks in grid.y * 128 tokens a block.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MaxTokens = 8388480;
-static_assert(65535ll * 128ll * 1ll == matmul_bf16_iq2_xxs_padded_r160_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
-// work: at least one whole 256.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MinCols = 256;
-// index: 2147483647, the largest 32-bit argument, in whole 256s.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_MaxCols = 2147483392;
-// memory: 2 stages of 160 rows and 128 tokens of 256 bytes, each stage with two barriers.
-constexpr long long matmul_bf16_iq2_xxs_padded_r160_SharedBytes = 147488;
-MINFER_BOUNDS(matmul_bf16_iq2_xxs_padded_r160, {matmul_bf16_iq2_xxs_padded_r160_MinArch, matmul_bf16_iq2_xxs_padded_r160_BlockBytes, matmul_bf16_iq2_xxs_padded_r160_ColsMultiple, matmul_bf16_iq2_xxs_padded_r160_MinRows, matmul_bf16_iq2_xxs_padded_r160_MaxRows, matmul_bf16_iq2_xxs_padded_r160_MinTokens, matmul_bf16_iq2_xxs_padded_r160_MaxTokens, matmul_bf16_iq2_xxs_padded_r160_MinCols, matmul_bf16_iq2_xxs_padded_r160_MaxCols, matmul_bf16_iq2_xxs_padded_r160_SharedBytes});
-
-MINFER_KERNEL(matmul_bf16_iq2_xxs_padded_r160, 384, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
-  typedef iq2_xxs_padded Unit;
-  constexpr int tile_rows = 160, tile_tokens = 128, strips = 5, columns = 4, pieces = 4;
-  constexpr int stages = 2, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes;
-  static_assert(pieces * Unit::elems == tile_elems, "a row of a tile is as many units");
-  static_assert(stages * (stage_bytes + 16) == matmul_bf16_iq2_xxs_padded_r160_SharedBytes, "stages, and two barriers of each");
-  const int block = (int)blockIdx.x;
-  const int tile = (int)blockIdx.y;
-  const int across = ((int)threadIdx.x / 128);
-  const int along = (((int)threadIdx.x / 32) % 4);
-  const int group = (((int)threadIdx.x / 4) % 8);
-  const int seat = ((int)threadIdx.x % 4);
-  const int units = cols / Unit::elems, rounds = (units + pieces - 1) / pieces;
-  uint8_t* tiles = dynamic_shared<uint8_t>();  // of a stage: rows of weights, then of activations
-  uint64_t* full = reinterpret_cast<uint64_t*>(tiles + stages * stage_bytes);
-  uint64_t* empty = full + stages;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 128);
-      mbar_init_warps(empty + s, 8);
-    }
-    fence_async();
-  }
-  block_barrier();
-  if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, while the loads of the next ones are on their way. Rows, units and tokens past the
-    // end are the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero.
-    constexpr int helpers = 128, step = helpers / pieces, mine = tile_rows / step, ahead = 5;
-    static_assert(mine * step == tile_rows && mine % ahead == 0, "helpers take whole rounds of rows");
-    const int helper = (int)threadIdx.x - 256, piece = helper % pieces, first = helper / pieces;
-    const size_t row_bytes = Unit::row_bytes(cols);
-    iq2_xxs_padded_held held[ahead];
-    const auto hold = [&](int round, int i) {
-      unit_hold(held[i % ahead], w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * row_bytes, cols, min(piece + 4*round, units - 1));
-    };
-    MINFER_UNROLL
-    for (int i = 0; i < ahead; i++) hold(0, i);
-    for (int round = 0; round < rounds; round++) {
-      const int stage = round % stages;
-      uint8_t* weights = tiles + stage * stage_bytes;
-      uint8_t* acts = weights + tile_rows * tile_row_bytes;
-      if (round >= stages) mbar_wait(empty + stage, (unsigned)(round / stages - 1) & 1u);
-#pragma unroll 4  // not whole: where each token's row begins would take registers of its own
-      for (int i = 0; i < tile_tokens * tile_chunks / helpers; i++) {
-        const int token = helper / tile_chunks + i * (helpers / tile_chunks), chunk = helper % tile_chunks;
-        const int e = round * tile_elems + 8 * chunk;
-        async_copy16_or_zero(acts + tile_at(token, chunk), x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + e, e < cols);
-      }
-      async_commit();
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        Unit r;
-        unit_read(r, held[i % ahead]);
-        unit_to_tile(r, weights, [&](int c) { return tile_at(first + i * step, piece * (Unit::elems / 8) + c); });
-        hold(round + (i + ahead) / mine, (i + ahead) % mine);
-      }
-      async_wait<0>();
-      mbar_arrive(full + stage);
-    }
-    return;
-  }
-  // The others multiply 16 columns at a time; what the next product needs is loaded before each.
-  const int lane = lane_index();
-  const int a_row = 16 * strips * across + lane % 16, a_half = lane / 16;
-  const int b_row = tile_rows + 8 * columns * along + lane % 8 + lane / 16 * 8, b_half = lane / 8 % 2;
-  float acc[strips][columns][4] = {};
-  unsigned a[2][strips][4], b[2][columns / 2][4];
-  const auto load = [&](int to, const uint8_t* stage, int k) {
-    MINFER_UNROLL
-    for (int strip = 0; strip < strips; strip++) ldmatrix4(a[to][strip], stage + tile_at(a_row + 16 * strip, 2 * k + a_half));
-    MINFER_UNROLL
-    for (int column = 0; column < columns; column += 2) ldmatrix4(b[to][column / 2], stage + tile_at(b_row + 8 * column, 2 * k + b_half));
-  };
-  mbar_wait(full, 0);
-  load(0, tiles, 0);
-  for (int round = 0; round < rounds; round++) {
-    const int stage = round % stages, next = (round + 1) % stages;
-    MINFER_UNROLL
-    for (int k = 0; k < tile_elems / 16; k++) {
-      if (k + 1 < tile_elems / 16) {
-        load((k + 1) % 2, tiles + stage * stage_bytes, k + 1);
-      } else {
-        mbar_arrive_warp(empty + stage);
-        if (round + 1 < rounds) {
-          mbar_wait(full + next, (unsigned)((round + 1) / stages) & 1u);
-          load(0, tiles + next * stage_bytes, 0);
-        }
-      }
-      MINFER_UNROLL
-      for (int strip = 0; strip < strips; strip++) {
-        MINFER_UNROLL
-        for (int column = 0; column < columns; column++) mma_bf16(acc[strip][column], a[k % 2][strip], b[k % 2][column / 2] + column % 2 * 2);
-      }
-    }
-    MINFER_UNROLL
-    for (int strip = 0; strip < strips; strip++) {
-      MINFER_UNROLL
-      for (int column = 0; column < columns; column++) {
-        MINFER_UNROLL
-        for (int i = 0; i < 4 * pieces; i++) {
-          const int pair = i % 2, half = i / 2 % 2, piece = i / 4;
-          const int row = 160*block + 80*across + group + 16*strip + 8*half, t = 128*tile + 32*along + 2*seat + 8*column + pair, u = piece + 4*round;
-          if (row < rows && t < tokens && u < units) MINFER_COVER(row, u, t);
-        }
-      }
-    }
-  }
-  MINFER_UNROLL
-  for (int strip = 0; strip < strips; strip++) {
-    MINFER_UNROLL
-    for (int half = 0; half < 2; half++) {
-      const int row = 160*block + 80*across + group + 16*strip + 8*half;
       if (row >= rows) continue;
       const float more = bias ? bias[row] : 0.0f;
       MINFER_UNROLL

@@ -9,7 +9,7 @@
 //   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 64*tile + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec d4686f6112f0460d5cd2611c1529510ee9959206d5fa888c44f5fc23269c9ca8
+// spec efc04827808f2dfd8472b87459fc7bb9e1c5c765966722f0f1ad312953db0d10
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq4_nl.cuh"

@@ -9,16 +9,16 @@
 //   row = 128*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// matmul_wgmma_q5_0_lanes_r64: Tiles of 64 rows and 128 tokens.
-//   row = 64*block + 2*seat + 8*column + pair covers all rows
+// matmul_wgmma_q5_0_lanes_r192: Tiles of 192 rows and 128 tokens, two stages.
+//   row = 192*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
 // matmul_wgmma_q5_0_lanes_r160: Tiles of 160 rows and 128 tokens.
 //   row = 160*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// matmul_wgmma_q5_0_lanes_r192: Tiles of 192 rows and 128 tokens, two stages.
-//   row = 192*block + 2*seat + 8*column + pair covers all rows
+// matmul_wgmma_q5_0_lanes_r64: Tiles of 64 rows and 128 tokens.
+//   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
 // matmul_wgmma_q5_0_padded_small: Tiles of 64 rows and 64 tokens, padded blocks.
@@ -29,7 +29,7 @@
 //   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 64*tile + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec d4686f6112f0460d5cd2611c1529510ee9959206d5fa888c44f5fc23269c9ca8
+// spec efc04827808f2dfd8472b87459fc7bb9e1c5c765966722f0f1ad312953db0d10
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q5_0.cuh"
@@ -367,39 +367,39 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes, 512, (const uint8_t* __restrict__ w, cons
 }
 #endif
 
-// lanes_r64
+// lanes_r192
 // code: the body uses instructions that no other architecture has.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_Arch = 90;
+constexpr long long matmul_wgmma_q5_0_lanes_r192_Arch = 90;
 // layout: the body reads the codes where that layout puts them.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_BlockBytes = 22;
-static_assert(q5_0_lanes::block_bytes == matmul_wgmma_q5_0_lanes_r64_BlockBytes * q5_0_lanes::block_elems / 32, "matmul_wgmma_q5_0_lanes_r64 reads blocks of another size");
+constexpr long long matmul_wgmma_q5_0_lanes_r192_BlockBytes = 22;
+static_assert(q5_0_lanes::block_bytes == matmul_wgmma_q5_0_lanes_r192_BlockBytes * q5_0_lanes::block_elems / 32, "matmul_wgmma_q5_0_lanes_r192 reads blocks of another size");
 // block: a row is whole q5_0 blocks.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_ColsMultiple = 32;
+constexpr long long matmul_wgmma_q5_0_lanes_r192_ColsMultiple = 32;
 // work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MinRows = 1;
-// index: 2147483647, the largest 32-bit argument.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxRows = 2147483647;
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MinRows = 1;
+// index: whole periods of 192 rows in the 32-bit indices.
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxRows = 2147483520;
 // work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MinTokens = 1;
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MinTokens = 1;
 // grid: 65535 blocks in grid.y * 128 tokens a block.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxTokens = 8388480;
-static_assert(65535ll * 128ll * 1ll == matmul_wgmma_q5_0_lanes_r64_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxTokens = 8388480;
+static_assert(65535ll * 128ll * 1ll == matmul_wgmma_q5_0_lanes_r192_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
 // work: at least one whole 32.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MinCols = 32;
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MinCols = 32;
 // index: 2147483647, the largest 32-bit argument, in whole 32s.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxCols = 2147483616;
-// memory: 3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-constexpr long long matmul_wgmma_q5_0_lanes_r64_SharedBytes = 148528;
-MINFER_BOUNDS(matmul_wgmma_q5_0_lanes_r64, {matmul_wgmma_q5_0_lanes_r64_Arch, matmul_wgmma_q5_0_lanes_r64_BlockBytes, matmul_wgmma_q5_0_lanes_r64_ColsMultiple, matmul_wgmma_q5_0_lanes_r64_MinRows, matmul_wgmma_q5_0_lanes_r64_MaxRows, matmul_wgmma_q5_0_lanes_r64_MinTokens, matmul_wgmma_q5_0_lanes_r64_MaxTokens, matmul_wgmma_q5_0_lanes_r64_MinCols, matmul_wgmma_q5_0_lanes_r64_MaxCols, matmul_wgmma_q5_0_lanes_r64_SharedBytes});
+constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxCols = 2147483616;
+// memory: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
+constexpr long long matmul_wgmma_q5_0_lanes_r192_SharedBytes = 164896;
+MINFER_BOUNDS(matmul_wgmma_q5_0_lanes_r192, {matmul_wgmma_q5_0_lanes_r192_Arch, matmul_wgmma_q5_0_lanes_r192_BlockBytes, matmul_wgmma_q5_0_lanes_r192_ColsMultiple, matmul_wgmma_q5_0_lanes_r192_MinRows, matmul_wgmma_q5_0_lanes_r192_MaxRows, matmul_wgmma_q5_0_lanes_r192_MinTokens, matmul_wgmma_q5_0_lanes_r192_MaxTokens, matmul_wgmma_q5_0_lanes_r192_MinCols, matmul_wgmma_q5_0_lanes_r192_MaxCols, matmul_wgmma_q5_0_lanes_r192_SharedBytes});
 
 #if MINFER_HAS_WGMMA
-MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r64, 512, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
+MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r192, 512, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
   typedef q5_0_lanes Unit;
-  constexpr int tile_rows = 64, tile_tokens = 128, columns = 8, pieces = 4;
-  constexpr int stages = 3, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes, align = 1024;
+  constexpr int tile_rows = 192, tile_tokens = 128, columns = 24, pieces = 4;
+  constexpr int stages = 2, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes, align = 1024;
   static_assert(pieces == 4 && pieces * Unit::elems == tile_elems, "a row of a tile is four units");
   static_assert(tile_rows == 8 * columns && tile_tokens == 64 * 2, "a warpgroup multiplies 64 tokens with all rows of the tile");
-  static_assert(stages * (stage_bytes + 16) + align == matmul_wgmma_q5_0_lanes_r64_SharedBytes && align == 1024, "stages, two barriers of each, and where they begin");
+  static_assert(stages * (stage_bytes + 16) + align == matmul_wgmma_q5_0_lanes_r192_SharedBytes && align == 1024, "stages, two barriers of each, and where they begin");
   const int block = (int)blockIdx.x;
   const int tile = (int)blockIdx.y;
   const int along = ((int)threadIdx.x / 128);
@@ -423,7 +423,7 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
@@ -502,7 +502,7 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
     MINFER_UNROLL
     for (int i = 0; i < 4 * columns * pieces; i++) {
       const int pair = i % 2, half = i / 2 % 2, column = i / 4 % columns, piece = i / (4 * columns);
-      const int row = 64*block + 2*seat + 8*column + pair, t = 128*tile + 64*along + 16*warp + group + 8*half, u = piece + 4*round;
+      const int row = 192*block + 2*seat + 8*column + pair, t = 128*tile + 64*along + 16*warp + group + 8*half, u = piece + 4*round;
       if (row < rows && t < tokens && u < units) MINFER_COVER(row, u, t);
     }
   }
@@ -518,10 +518,10 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r64, 512, (const uint8_t* __restrict__ w, 
       float sum[2];
       MINFER_UNROLL
       for (int pair = 0; pair < 2; pair++) {
-        const int row = 64*block + 2*seat + 8*column + pair;
+        const int row = 192*block + 2*seat + 8*column + pair;
         sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
       }
-      const int row = 64*block + 2*seat + 8*column + 0;
+      const int row = 192*block + 2*seat + 8*column + 0;
       if (pairs && row + 1 < rows) {
         store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
       } else {
@@ -699,39 +699,39 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r160, 512, (const uint8_t* __restrict__ w,
 }
 #endif
 
-// lanes_r192
+// lanes_r64
 // code: the body uses instructions that no other architecture has.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_Arch = 90;
+constexpr long long matmul_wgmma_q5_0_lanes_r64_Arch = 90;
 // layout: the body reads the codes where that layout puts them.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_BlockBytes = 22;
-static_assert(q5_0_lanes::block_bytes == matmul_wgmma_q5_0_lanes_r192_BlockBytes * q5_0_lanes::block_elems / 32, "matmul_wgmma_q5_0_lanes_r192 reads blocks of another size");
+constexpr long long matmul_wgmma_q5_0_lanes_r64_BlockBytes = 22;
+static_assert(q5_0_lanes::block_bytes == matmul_wgmma_q5_0_lanes_r64_BlockBytes * q5_0_lanes::block_elems / 32, "matmul_wgmma_q5_0_lanes_r64 reads blocks of another size");
 // block: a row is whole q5_0 blocks.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_ColsMultiple = 32;
+constexpr long long matmul_wgmma_q5_0_lanes_r64_ColsMultiple = 32;
 // work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MinRows = 1;
-// index: whole periods of 192 rows in the 32-bit indices.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxRows = 2147483520;
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MinRows = 1;
+// index: 2147483647, the largest 32-bit argument.
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxRows = 2147483647;
 // work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MinTokens = 1;
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MinTokens = 1;
 // grid: 65535 blocks in grid.y * 128 tokens a block.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxTokens = 8388480;
-static_assert(65535ll * 128ll * 1ll == matmul_wgmma_q5_0_lanes_r192_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxTokens = 8388480;
+static_assert(65535ll * 128ll * 1ll == matmul_wgmma_q5_0_lanes_r64_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
 // work: at least one whole 32.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MinCols = 32;
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MinCols = 32;
 // index: 2147483647, the largest 32-bit argument, in whole 32s.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_MaxCols = 2147483616;
-// memory: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-constexpr long long matmul_wgmma_q5_0_lanes_r192_SharedBytes = 164896;
-MINFER_BOUNDS(matmul_wgmma_q5_0_lanes_r192, {matmul_wgmma_q5_0_lanes_r192_Arch, matmul_wgmma_q5_0_lanes_r192_BlockBytes, matmul_wgmma_q5_0_lanes_r192_ColsMultiple, matmul_wgmma_q5_0_lanes_r192_MinRows, matmul_wgmma_q5_0_lanes_r192_MaxRows, matmul_wgmma_q5_0_lanes_r192_MinTokens, matmul_wgmma_q5_0_lanes_r192_MaxTokens, matmul_wgmma_q5_0_lanes_r192_MinCols, matmul_wgmma_q5_0_lanes_r192_MaxCols, matmul_wgmma_q5_0_lanes_r192_SharedBytes});
+constexpr long long matmul_wgmma_q5_0_lanes_r64_MaxCols = 2147483616;
+// memory: 3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
+constexpr long long matmul_wgmma_q5_0_lanes_r64_SharedBytes = 148528;
+MINFER_BOUNDS(matmul_wgmma_q5_0_lanes_r64, {matmul_wgmma_q5_0_lanes_r64_Arch, matmul_wgmma_q5_0_lanes_r64_BlockBytes, matmul_wgmma_q5_0_lanes_r64_ColsMultiple, matmul_wgmma_q5_0_lanes_r64_MinRows, matmul_wgmma_q5_0_lanes_r64_MaxRows, matmul_wgmma_q5_0_lanes_r64_MinTokens, matmul_wgmma_q5_0_lanes_r64_MaxTokens, matmul_wgmma_q5_0_lanes_r64_MinCols, matmul_wgmma_q5_0_lanes_r64_MaxCols, matmul_wgmma_q5_0_lanes_r64_SharedBytes});
 
 #if MINFER_HAS_WGMMA
-MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r192, 512, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
+MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r64, 512, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
   typedef q5_0_lanes Unit;
-  constexpr int tile_rows = 192, tile_tokens = 128, columns = 24, pieces = 4;
-  constexpr int stages = 2, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes, align = 1024;
+  constexpr int tile_rows = 64, tile_tokens = 128, columns = 8, pieces = 4;
+  constexpr int stages = 3, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes, align = 1024;
   static_assert(pieces == 4 && pieces * Unit::elems == tile_elems, "a row of a tile is four units");
   static_assert(tile_rows == 8 * columns && tile_tokens == 64 * 2, "a warpgroup multiplies 64 tokens with all rows of the tile");
-  static_assert(stages * (stage_bytes + 16) + align == matmul_wgmma_q5_0_lanes_r192_SharedBytes && align == 1024, "stages, two barriers of each, and where they begin");
+  static_assert(stages * (stage_bytes + 16) + align == matmul_wgmma_q5_0_lanes_r64_SharedBytes && align == 1024, "stages, two barriers of each, and where they begin");
   const int block = (int)blockIdx.x;
   const int tile = (int)blockIdx.y;
   const int along = ((int)threadIdx.x / 128);
@@ -755,7 +755,7 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
@@ -834,7 +834,7 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
     MINFER_UNROLL
     for (int i = 0; i < 4 * columns * pieces; i++) {
       const int pair = i % 2, half = i / 2 % 2, column = i / 4 % columns, piece = i / (4 * columns);
-      const int row = 192*block + 2*seat + 8*column + pair, t = 128*tile + 64*along + 16*warp + group + 8*half, u = piece + 4*round;
+      const int row = 64*block + 2*seat + 8*column + pair, t = 128*tile + 64*along + 16*warp + group + 8*half, u = piece + 4*round;
       if (row < rows && t < tokens && u < units) MINFER_COVER(row, u, t);
     }
   }
@@ -850,10 +850,10 @@ MINFER_KERNEL(matmul_wgmma_q5_0_lanes_r192, 512, (const uint8_t* __restrict__ w,
       float sum[2];
       MINFER_UNROLL
       for (int pair = 0; pair < 2; pair++) {
-        const int row = 192*block + 2*seat + 8*column + pair;
+        const int row = 64*block + 2*seat + 8*column + pair;
         sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
       }
-      const int row = 192*block + 2*seat + 8*column + 0;
+      const int row = 64*block + 2*seat + 8*column + 0;
       if (pairs && row + 1 < rows) {
         store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
       } else {

@@ -92,104 +92,6 @@ func refuseMatmulBf16IQ1SPadded(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matmul-bf16/padded_r160: 160*block + 80*across + group + 16*strip + 8*half.
-// token index of matmul-bf16/padded_r160: 128*tile + 32*along + 2*seat + 8*column + pair.
-// unit index of matmul-bf16/padded_r160: piece + 4*round.
-const (
-	// code: the baseline that every kernel is compiled for.
-	matmulBf16IQ1SPaddedR160MinArch = 80
-	// layout: the body's wide loads need blocks on 16-byte addresses.
-	matmulBf16IQ1SPaddedR160BlockBytes = 64
-	// block: a row is whole iq1_s blocks.
-	matmulBf16IQ1SPaddedR160ColsMultiple = 256
-	// work: an empty axis is no launch.
-	matmulBf16IQ1SPaddedR160MinRows = 1
-	// index: whole periods of 160 rows in the 32-bit indices.
-	matmulBf16IQ1SPaddedR160MaxRows = 2147483520
-	// work: an empty axis is no launch.
-	matmulBf16IQ1SPaddedR160MinTokens = 1
-	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulBf16IQ1SPaddedR160MaxTokens = 65535 * 128 * 1
-	// work: at least one whole 256.
-	matmulBf16IQ1SPaddedR160MinCols = 256
-	// index: 2147483647, the largest 32-bit argument, in whole 256s.
-	matmulBf16IQ1SPaddedR160MaxCols = 2147483392
-	// memory: rows: 2 stages of 160 rows and 128 tokens of 256 bytes, each stage with two barriers.
-	matmulBf16IQ1SPaddedR160SharedBytesFixed = 147488
-)
-
-var matmulBf16IQ1SPaddedR160 = kernel.Variant{
-	Arch:   80,
-	Args:   matmulBf16Args,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matmulBf16IQ1SPaddedR160MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Weights, Layout: "padded", Value: matmulBf16IQ1SPaddedR160BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulBf16IQ1SPaddedR160ColsMultiple, Source: "block", Chain: "a row is whole iq1_s blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulBf16IQ1SPaddedR160MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulBf16IQ1SPaddedR160MaxRows, Source: "index", Chain: "whole periods of 160 rows in the 32-bit indices"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulBf16IQ1SPaddedR160MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulBf16IQ1SPaddedR160MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulBf16IQ1SPaddedR160MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulBf16IQ1SPaddedR160MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulBf16IQ1SPaddedR160SharedBytesFixed, Source: "memory", Chain: "2 stages of 160 rows and 128 tokens of 256 bytes, each stage with two barriers"},
-	},
-	Class:  "bf16",
-	Family: "matmul-bf16",
-	Format: "iq1_s",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 159) / 160)), uint32(((q.Tokens + 127) / 128)), 1}
-	},
-	Name:     "padded_r160",
-	SameBits: []string{"padded"},
-	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulBf16IQ1SPaddedR160SharedBytesFixed)
-	},
-	Source:    "matmul_bf16_iq1_s.cu",
-	Switch:    "MINFER_MMA",
-	Symbol:    "matmul_bf16_iq1_s_padded_r160",
-	Threads:   384,
-	UnitElems: 32,
-	Weights:   "padded",
-}
-
-func refuseMatmulBf16IQ1SPaddedR160(q *kernel.Query) int {
-	switch {
-	case q.Arch < matmulBf16IQ1SPaddedR160MinArch:
-		return 0
-	case q.Weights != "padded":
-		return 1
-	case q.Cols%matmulBf16IQ1SPaddedR160ColsMultiple != 0:
-		return 2
-	case q.Rows < matmulBf16IQ1SPaddedR160MinRows:
-		return 3
-	case q.Rows > matmulBf16IQ1SPaddedR160MaxRows:
-		return 4
-	case q.Tokens < matmulBf16IQ1SPaddedR160MinTokens:
-		return 5
-	case q.Tokens > matmulBf16IQ1SPaddedR160MaxTokens:
-		return 6
-	case q.Cols < matmulBf16IQ1SPaddedR160MinCols:
-		return 7
-	case q.Cols > matmulBf16IQ1SPaddedR160MaxCols:
-		return 8
-	case matmulBf16IQ1SPaddedR160SharedBytesFixed > q.SharedBytes:
-		return 9
-	}
-	return -1
-}
-func preferMatmulBf16IQ1SPaddedR160(q *kernel.Query) bool {
-	// Measured: 512 tokens on 132 multiprocessors: tiles of 160 rows are one round of blocks where those of 128 are two; lanes of q4_K, 5120 rows: 84.9 us against 132.9; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Arch == 90 && q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
-		return true
-	}
-	// Measured: 512 tokens on 132 multiprocessors: three rounds against four; lanes of q4_K, 13824 rows: 258 us against 271; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Arch == 90 && q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
-		return true
-	}
-	return false
-}
-
 // row index of matmul-bf16/padded_small: 64*block + 32*across + group + 16*strip + 8*half.
 // token index of matmul-bf16/padded_small: 64*tile + 32*along + 2*seat + 8*column + pair.
 // unit index of matmul-bf16/padded_small: piece + 4*round.
@@ -298,10 +200,6 @@ var MatmulBf16IQ1S = kernel.Entry{
 		Prefer:  preferMatmulBf16IQ1SPaddedSmall,
 		Refuse:  refuseMatmulBf16IQ1SPaddedSmall,
 		Variant: &matmulBf16IQ1SPaddedSmall,
-	}, {
-		Prefer:  preferMatmulBf16IQ1SPaddedR160,
-		Refuse:  refuseMatmulBf16IQ1SPaddedR160,
-		Variant: &matmulBf16IQ1SPaddedR160,
 	}, {
 		Refuse:  refuseMatmulBf16IQ1SPadded,
 		Variant: &matmulBf16IQ1SPadded,

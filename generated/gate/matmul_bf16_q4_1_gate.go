@@ -92,104 +92,6 @@ func refuseMatmulBf16Q4_1Padded(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matmul-bf16/padded_r160: 160*block + 80*across + group + 16*strip + 8*half.
-// token index of matmul-bf16/padded_r160: 128*tile + 32*along + 2*seat + 8*column + pair.
-// unit index of matmul-bf16/padded_r160: piece + 4*round.
-const (
-	// code: the baseline that every kernel is compiled for.
-	matmulBf16Q4_1PaddedR160MinArch = 80
-	// layout: the body's wide loads need blocks on 16-byte addresses.
-	matmulBf16Q4_1PaddedR160BlockBytes = 32
-	// block: a row is whole q4_1 blocks.
-	matmulBf16Q4_1PaddedR160ColsMultiple = 32
-	// work: an empty axis is no launch.
-	matmulBf16Q4_1PaddedR160MinRows = 1
-	// index: whole periods of 160 rows in the 32-bit indices.
-	matmulBf16Q4_1PaddedR160MaxRows = 2147483520
-	// work: an empty axis is no launch.
-	matmulBf16Q4_1PaddedR160MinTokens = 1
-	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulBf16Q4_1PaddedR160MaxTokens = 65535 * 128 * 1
-	// work: at least one whole 32.
-	matmulBf16Q4_1PaddedR160MinCols = 32
-	// index: 2147483647, the largest 32-bit argument, in whole 32s.
-	matmulBf16Q4_1PaddedR160MaxCols = 2147483616
-	// memory: rows: 2 stages of 160 rows and 128 tokens of 256 bytes, each stage with two barriers.
-	matmulBf16Q4_1PaddedR160SharedBytesFixed = 147488
-)
-
-var matmulBf16Q4_1PaddedR160 = kernel.Variant{
-	Arch:   80,
-	Args:   matmulBf16Args,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Arch, Value: matmulBf16Q4_1PaddedR160MinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
-		{Kind: kernel.Weights, Layout: "padded", Value: matmulBf16Q4_1PaddedR160BlockBytes, Source: "layout", Chain: "the body's wide loads need blocks on 16-byte addresses"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulBf16Q4_1PaddedR160ColsMultiple, Source: "block", Chain: "a row is whole q4_1 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulBf16Q4_1PaddedR160MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulBf16Q4_1PaddedR160MaxRows, Source: "index", Chain: "whole periods of 160 rows in the 32-bit indices"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulBf16Q4_1PaddedR160MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulBf16Q4_1PaddedR160MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulBf16Q4_1PaddedR160MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulBf16Q4_1PaddedR160MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulBf16Q4_1PaddedR160SharedBytesFixed, Source: "memory", Chain: "2 stages of 160 rows and 128 tokens of 256 bytes, each stage with two barriers"},
-	},
-	Class:  "bf16",
-	Family: "matmul-bf16",
-	Format: "q4_1",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 159) / 160)), uint32(((q.Tokens + 127) / 128)), 1}
-	},
-	Name:     "padded_r160",
-	SameBits: []string{"padded"},
-	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulBf16Q4_1PaddedR160SharedBytesFixed)
-	},
-	Source:    "matmul_bf16_q4_1.cu",
-	Switch:    "MINFER_MMA",
-	Symbol:    "matmul_bf16_q4_1_padded_r160",
-	Threads:   384,
-	UnitElems: 32,
-	Weights:   "padded",
-}
-
-func refuseMatmulBf16Q4_1PaddedR160(q *kernel.Query) int {
-	switch {
-	case q.Arch < matmulBf16Q4_1PaddedR160MinArch:
-		return 0
-	case q.Weights != "padded":
-		return 1
-	case q.Cols%matmulBf16Q4_1PaddedR160ColsMultiple != 0:
-		return 2
-	case q.Rows < matmulBf16Q4_1PaddedR160MinRows:
-		return 3
-	case q.Rows > matmulBf16Q4_1PaddedR160MaxRows:
-		return 4
-	case q.Tokens < matmulBf16Q4_1PaddedR160MinTokens:
-		return 5
-	case q.Tokens > matmulBf16Q4_1PaddedR160MaxTokens:
-		return 6
-	case q.Cols < matmulBf16Q4_1PaddedR160MinCols:
-		return 7
-	case q.Cols > matmulBf16Q4_1PaddedR160MaxCols:
-		return 8
-	case matmulBf16Q4_1PaddedR160SharedBytesFixed > q.SharedBytes:
-		return 9
-	}
-	return -1
-}
-func preferMatmulBf16Q4_1PaddedR160(q *kernel.Query) bool {
-	// Measured: 512 tokens on 132 multiprocessors: tiles of 160 rows are one round of blocks where those of 128 are two; lanes of q4_K, 5120 rows: 84.9 us against 132.9; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Arch == 90 && q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
-		return true
-	}
-	// Measured: 512 tokens on 132 multiprocessors: three rounds against four; lanes of q4_K, 13824 rows: 258 us against 271; H200; 2026-11-30; MINFER_TIME=prefill go test -tags cuda -run TestRates -v ./runtime/device/gpu/timing.
-	if q.Arch == 90 && q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
-		return true
-	}
-	return false
-}
-
 // row index of matmul-bf16/padded_small: 64*block + 32*across + group + 16*strip + 8*half.
 // token index of matmul-bf16/padded_small: 64*tile + 32*along + 2*seat + 8*column + pair.
 // unit index of matmul-bf16/padded_small: piece + 4*round.
@@ -298,10 +200,6 @@ var MatmulBf16Q4_1 = kernel.Entry{
 		Prefer:  preferMatmulBf16Q4_1PaddedSmall,
 		Refuse:  refuseMatmulBf16Q4_1PaddedSmall,
 		Variant: &matmulBf16Q4_1PaddedSmall,
-	}, {
-		Prefer:  preferMatmulBf16Q4_1PaddedR160,
-		Refuse:  refuseMatmulBf16Q4_1PaddedR160,
-		Variant: &matmulBf16Q4_1PaddedR160,
 	}, {
 		Refuse:  refuseMatmulBf16Q4_1Padded,
 		Variant: &matmulBf16Q4_1Padded,

@@ -179,95 +179,95 @@ func refuseMatmulWgmmaQ4KLanes(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matmul-wgmma/lanes_r64: 64*block + 2*seat + 8*column + pair.
-// token index of matmul-wgmma/lanes_r64: 128*tile + 64*along + 16*warp + group + 8*half.
-// unit index of matmul-wgmma/lanes_r64: piece + 4*round.
+// row index of matmul-wgmma/lanes_r192: 192*block + 2*seat + 8*column + pair.
+// token index of matmul-wgmma/lanes_r192: 128*tile + 64*along + 16*warp + group + 8*half.
+// unit index of matmul-wgmma/lanes_r192: piece + 4*round.
 const (
 	// code: the body uses instructions that no other architecture has.
-	matmulWgmmaQ4KLanesR64Arch = 90
+	matmulWgmmaQ4KLanesR192Arch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matmulWgmmaQ4KLanesR64BlockBytes = 144
+	matmulWgmmaQ4KLanesR192BlockBytes = 144
 	// block: a row is whole q4_K blocks.
-	matmulWgmmaQ4KLanesR64ColsMultiple = 256
+	matmulWgmmaQ4KLanesR192ColsMultiple = 256
 	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR64MinRows = 1
-	// index: 2147483647, the largest 32-bit argument.
-	matmulWgmmaQ4KLanesR64MaxRows = 2147483647
+	matmulWgmmaQ4KLanesR192MinRows = 1
+	// index: whole periods of 192 rows in the 32-bit indices.
+	matmulWgmmaQ4KLanesR192MaxRows = 2147483520
 	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR64MinTokens = 1
+	matmulWgmmaQ4KLanesR192MinTokens = 1
 	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulWgmmaQ4KLanesR64MaxTokens = 65535 * 128 * 1
+	matmulWgmmaQ4KLanesR192MaxTokens = 65535 * 128 * 1
 	// work: at least one whole 256.
-	matmulWgmmaQ4KLanesR64MinCols = 256
+	matmulWgmmaQ4KLanesR192MinCols = 256
 	// index: 2147483647, the largest 32-bit argument, in whole 256s.
-	matmulWgmmaQ4KLanesR64MaxCols = 2147483392
-	// memory: rows: 3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-	matmulWgmmaQ4KLanesR64SharedBytesFixed = 148528
+	matmulWgmmaQ4KLanesR192MaxCols = 2147483392
+	// memory: rows: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
+	matmulWgmmaQ4KLanesR192SharedBytesFixed = 164896
 )
 
-var matmulWgmmaQ4KLanesR64 = kernel.Variant{
+var matmulWgmmaQ4KLanesR192 = kernel.Variant{
 	Arch:   90,
 	Args:   matmulWgmmaArgs,
 	Awaits: false,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Only, Value: matmulWgmmaQ4KLanesR64Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ4KLanesR64BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ4KLanesR64ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ4KLanesR64MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ4KLanesR64MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ4KLanesR64MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ4KLanesR64MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ4KLanesR64MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ4KLanesR64MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ4KLanesR64SharedBytesFixed, Source: "memory", Chain: "3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
+		{Kind: kernel.Only, Value: matmulWgmmaQ4KLanesR192Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ4KLanesR192BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ4KLanesR192ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MaxRows, Source: "index", Chain: "whole periods of 192 rows in the 32-bit indices"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ4KLanesR192SharedBytesFixed, Source: "memory", Chain: "2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
 	},
 	Class:  "bf16",
 	Family: "matmul-wgmma",
 	Format: "q4_K",
 	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 63) / 64)), uint32(((q.Tokens + 127) / 128)), 1}
+		return [3]uint32{uint32(((q.Rows + 191) / 192)), uint32(((q.Tokens + 127) / 128)), 1}
 	},
-	Name:     "lanes_r64",
+	Name:     "lanes_r192",
 	SameBits: []string{"lanes"},
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulWgmmaQ4KLanesR64SharedBytesFixed)
+		return uint32(matmulWgmmaQ4KLanesR192SharedBytesFixed)
 	},
 	Source:    "matmul_wgmma_q4_K.cu",
 	Switch:    "MINFER_WGMMA",
-	Symbol:    "matmul_wgmma_q4_K_lanes_r64",
+	Symbol:    "matmul_wgmma_q4_K_lanes_r192",
 	Threads:   512,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatmulWgmmaQ4KLanesR64(q *kernel.Query) int {
+func refuseMatmulWgmmaQ4KLanesR192(q *kernel.Query) int {
 	switch {
-	case q.Arch != matmulWgmmaQ4KLanesR64Arch:
+	case q.Arch != matmulWgmmaQ4KLanesR192Arch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matmulWgmmaQ4KLanesR64ColsMultiple != 0:
+	case q.Cols%matmulWgmmaQ4KLanesR192ColsMultiple != 0:
 		return 2
-	case q.Rows < matmulWgmmaQ4KLanesR64MinRows:
+	case q.Rows < matmulWgmmaQ4KLanesR192MinRows:
 		return 3
-	case q.Rows > matmulWgmmaQ4KLanesR64MaxRows:
+	case q.Rows > matmulWgmmaQ4KLanesR192MaxRows:
 		return 4
-	case q.Tokens < matmulWgmmaQ4KLanesR64MinTokens:
+	case q.Tokens < matmulWgmmaQ4KLanesR192MinTokens:
 		return 5
-	case q.Tokens > matmulWgmmaQ4KLanesR64MaxTokens:
+	case q.Tokens > matmulWgmmaQ4KLanesR192MaxTokens:
 		return 6
-	case q.Cols < matmulWgmmaQ4KLanesR64MinCols:
+	case q.Cols < matmulWgmmaQ4KLanesR192MinCols:
 		return 7
-	case q.Cols > matmulWgmmaQ4KLanesR64MaxCols:
+	case q.Cols > matmulWgmmaQ4KLanesR192MaxCols:
 		return 8
-	case matmulWgmmaQ4KLanesR64SharedBytesFixed > q.SharedBytes:
+	case matmulWgmmaQ4KLanesR192SharedBytesFixed > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
-func preferMatmulWgmmaQ4KLanesR64(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+func preferMatmulWgmmaQ4KLanesR192(q *kernel.Query) bool {
+	// Measured: @W@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 16896 && q.Rows <= 19008 && q.Tokens > 384 {
 		return true
 	}
 	return false
@@ -360,102 +360,106 @@ func refuseMatmulWgmmaQ4KLanesR160(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KLanesR160(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+	// Measured: @R5@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
+		return true
+	}
+	// Measured: @R8@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 8448 && q.Rows <= 10560 && q.Tokens > 384 {
 		return true
 	}
 	return false
 }
 
-// row index of matmul-wgmma/lanes_r192: 192*block + 2*seat + 8*column + pair.
-// token index of matmul-wgmma/lanes_r192: 128*tile + 64*along + 16*warp + group + 8*half.
-// unit index of matmul-wgmma/lanes_r192: piece + 4*round.
+// row index of matmul-wgmma/lanes_r64: 64*block + 2*seat + 8*column + pair.
+// token index of matmul-wgmma/lanes_r64: 128*tile + 64*along + 16*warp + group + 8*half.
+// unit index of matmul-wgmma/lanes_r64: piece + 4*round.
 const (
 	// code: the body uses instructions that no other architecture has.
-	matmulWgmmaQ4KLanesR192Arch = 90
+	matmulWgmmaQ4KLanesR64Arch = 90
 	// layout: the body reads the codes where that layout puts them.
-	matmulWgmmaQ4KLanesR192BlockBytes = 144
+	matmulWgmmaQ4KLanesR64BlockBytes = 144
 	// block: a row is whole q4_K blocks.
-	matmulWgmmaQ4KLanesR192ColsMultiple = 256
+	matmulWgmmaQ4KLanesR64ColsMultiple = 256
 	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR192MinRows = 1
-	// index: whole periods of 192 rows in the 32-bit indices.
-	matmulWgmmaQ4KLanesR192MaxRows = 2147483520
+	matmulWgmmaQ4KLanesR64MinRows = 1
+	// index: 2147483647, the largest 32-bit argument.
+	matmulWgmmaQ4KLanesR64MaxRows = 2147483647
 	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR192MinTokens = 1
+	matmulWgmmaQ4KLanesR64MinTokens = 1
 	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulWgmmaQ4KLanesR192MaxTokens = 65535 * 128 * 1
+	matmulWgmmaQ4KLanesR64MaxTokens = 65535 * 128 * 1
 	// work: at least one whole 256.
-	matmulWgmmaQ4KLanesR192MinCols = 256
+	matmulWgmmaQ4KLanesR64MinCols = 256
 	// index: 2147483647, the largest 32-bit argument, in whole 256s.
-	matmulWgmmaQ4KLanesR192MaxCols = 2147483392
-	// memory: rows: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-	matmulWgmmaQ4KLanesR192SharedBytesFixed = 164896
+	matmulWgmmaQ4KLanesR64MaxCols = 2147483392
+	// memory: rows: 3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
+	matmulWgmmaQ4KLanesR64SharedBytesFixed = 148528
 )
 
-var matmulWgmmaQ4KLanesR192 = kernel.Variant{
+var matmulWgmmaQ4KLanesR64 = kernel.Variant{
 	Arch:   90,
 	Args:   matmulWgmmaArgs,
 	Awaits: false,
 	Bounds: []kernel.Bound{
-		{Kind: kernel.Only, Value: matmulWgmmaQ4KLanesR192Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ4KLanesR192BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ4KLanesR192ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MaxRows, Source: "index", Chain: "whole periods of 192 rows in the 32-bit indices"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ4KLanesR192SharedBytesFixed, Source: "memory", Chain: "2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
+		{Kind: kernel.Only, Value: matmulWgmmaQ4KLanesR64Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
+		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ4KLanesR64BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ4KLanesR64ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ4KLanesR64MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ4KLanesR64MaxRows, Source: "index", Chain: "2147483647, the largest 32-bit argument"},
+		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ4KLanesR64MinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ4KLanesR64MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
+		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ4KLanesR64MinCols, Source: "work", Chain: "at least one whole 256"},
+		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ4KLanesR64MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
+		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ4KLanesR64SharedBytesFixed, Source: "memory", Chain: "3 stages of 64 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
 	},
 	Class:  "bf16",
 	Family: "matmul-wgmma",
 	Format: "q4_K",
 	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 191) / 192)), uint32(((q.Tokens + 127) / 128)), 1}
+		return [3]uint32{uint32(((q.Rows + 63) / 64)), uint32(((q.Tokens + 127) / 128)), 1}
 	},
-	Name:     "lanes_r192",
+	Name:     "lanes_r64",
 	SameBits: []string{"lanes"},
 	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulWgmmaQ4KLanesR192SharedBytesFixed)
+		return uint32(matmulWgmmaQ4KLanesR64SharedBytesFixed)
 	},
 	Source:    "matmul_wgmma_q4_K.cu",
 	Switch:    "MINFER_WGMMA",
-	Symbol:    "matmul_wgmma_q4_K_lanes_r192",
+	Symbol:    "matmul_wgmma_q4_K_lanes_r64",
 	Threads:   512,
 	UnitElems: 32,
 	Weights:   "lanes",
 }
 
-func refuseMatmulWgmmaQ4KLanesR192(q *kernel.Query) int {
+func refuseMatmulWgmmaQ4KLanesR64(q *kernel.Query) int {
 	switch {
-	case q.Arch != matmulWgmmaQ4KLanesR192Arch:
+	case q.Arch != matmulWgmmaQ4KLanesR64Arch:
 		return 0
 	case q.Weights != "lanes":
 		return 1
-	case q.Cols%matmulWgmmaQ4KLanesR192ColsMultiple != 0:
+	case q.Cols%matmulWgmmaQ4KLanesR64ColsMultiple != 0:
 		return 2
-	case q.Rows < matmulWgmmaQ4KLanesR192MinRows:
+	case q.Rows < matmulWgmmaQ4KLanesR64MinRows:
 		return 3
-	case q.Rows > matmulWgmmaQ4KLanesR192MaxRows:
+	case q.Rows > matmulWgmmaQ4KLanesR64MaxRows:
 		return 4
-	case q.Tokens < matmulWgmmaQ4KLanesR192MinTokens:
+	case q.Tokens < matmulWgmmaQ4KLanesR64MinTokens:
 		return 5
-	case q.Tokens > matmulWgmmaQ4KLanesR192MaxTokens:
+	case q.Tokens > matmulWgmmaQ4KLanesR64MaxTokens:
 		return 6
-	case q.Cols < matmulWgmmaQ4KLanesR192MinCols:
+	case q.Cols < matmulWgmmaQ4KLanesR64MinCols:
 		return 7
-	case q.Cols > matmulWgmmaQ4KLanesR192MaxCols:
+	case q.Cols > matmulWgmmaQ4KLanesR64MaxCols:
 		return 8
-	case matmulWgmmaQ4KLanesR192SharedBytesFixed > q.SharedBytes:
+	case matmulWgmmaQ4KLanesR64SharedBytesFixed > q.SharedBytes:
 		return 9
 	}
 	return -1
 }
-func preferMatmulWgmmaQ4KLanesR192(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+func preferMatmulWgmmaQ4KLanesR64(q *kernel.Query) bool {
+	// Measured: @R64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 1024 && q.Rows <= 2112 && q.Tokens > 64 {
 		return true
 	}
 	return false
@@ -548,8 +552,12 @@ func refuseMatmulWgmmaQ4KPaddedSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KPaddedSmall(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	if q.Tokens <= 64 {
+		return true
+	}
+	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows <= 1024 {
 		return true
 	}
 	return false
@@ -642,8 +650,12 @@ func refuseMatmulWgmmaQ4KLanesSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KLanesSmall(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+	// Measured: @S64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	if q.Tokens <= 64 {
+		return true
+	}
+	// Measured: @S@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows <= 1024 {
 		return true
 	}
 	return false
@@ -664,17 +676,17 @@ var MatmulWgmmaQ4K = kernel.Entry{
 		Refuse:  refuseMatmulWgmmaQ4KPaddedSmall,
 		Variant: &matmulWgmmaQ4KPaddedSmall,
 	}, {
-		Prefer:  preferMatmulWgmmaQ4KLanesR192,
-		Refuse:  refuseMatmulWgmmaQ4KLanesR192,
-		Variant: &matmulWgmmaQ4KLanesR192,
+		Prefer:  preferMatmulWgmmaQ4KLanesR64,
+		Refuse:  refuseMatmulWgmmaQ4KLanesR64,
+		Variant: &matmulWgmmaQ4KLanesR64,
 	}, {
 		Prefer:  preferMatmulWgmmaQ4KLanesR160,
 		Refuse:  refuseMatmulWgmmaQ4KLanesR160,
 		Variant: &matmulWgmmaQ4KLanesR160,
 	}, {
-		Prefer:  preferMatmulWgmmaQ4KLanesR64,
-		Refuse:  refuseMatmulWgmmaQ4KLanesR64,
-		Variant: &matmulWgmmaQ4KLanesR64,
+		Prefer:  preferMatmulWgmmaQ4KLanesR192,
+		Refuse:  refuseMatmulWgmmaQ4KLanesR192,
+		Variant: &matmulWgmmaQ4KLanesR192,
 	}, {
 		Refuse:  refuseMatmulWgmmaQ4KLanes,
 		Variant: &matmulWgmmaQ4KLanes,

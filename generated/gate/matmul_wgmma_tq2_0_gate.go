@@ -179,8 +179,12 @@ func refuseMatmulWgmmaTQ2_0PaddedSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaTQ2_0PaddedSmall(q *kernel.Query) bool {
-	// Measured: none; H200; 2026-11-30; none.
-	if q.Rows <= 1 {
+	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	if q.Tokens <= 64 {
+		return true
+	}
+	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows <= 1024 {
 		return true
 	}
 	return false

@@ -77,7 +77,12 @@ func TestGatesByName(t *testing.T) {
 		return q
 	}
 	hopper := func(q query) query {
-		q.Arch = 90
+		q.Arch, q.SharedBytes = 90, 227<<10
+		return q
+	}
+	lanes := func(rows, cols, tokens int64) query {
+		q := padded(rows, cols, tokens)
+		q.Weights = "lanes"
 		return q
 	}
 	heads := func(headDim, group int64) query {
@@ -138,13 +143,17 @@ func TestGatesByName(t *testing.T) {
 		{"matmul-q8", "q6_K", file(512, 5120, 8*65535+1), "tokens 524281 breaks tokens <= 524280 (grid: 65535 blocks in grid.y * 8 tokens a block)"},
 		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 512)), "padded"},
 		{"matmul-bf16", "q6_K", opted(padded(5120, 5120, 64)), "padded_small"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 512))), "padded_r160"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 385))), "padded_r160"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 384))), "padded"}, // three rounds of tokens are one of blocks either way
-		{"matmul-bf16", "q6_K", hopper(opted(padded(5120, 5120, 64))), "padded_small"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(4224, 5120, 512))), "padded"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(5281, 5120, 512))), "padded"},
-		{"matmul-bf16", "q6_K", hopper(opted(padded(13824, 5120, 512))), "padded_r160"},
+		{"matmul-wgmma", "q6_K", hopper(padded(5120, 5120, 512)), "padded"},
+		{"matmul-wgmma", "q6_K", hopper(padded(5120, 5120, 64)), "padded_small"},
+		{"matmul-wgmma", "q6_K", hopper(padded(1024, 5120, 512)), "padded_small"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(5120, 5120, 512)), "lanes_r160"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(5120, 5120, 385)), "lanes_r160"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(5120, 5120, 384)), "lanes"}, // three rounds of tokens are one of blocks either way
+		{"matmul-wgmma", "q6_K", hopper(lanes(4224, 5120, 512)), "lanes"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(5281, 5120, 512)), "lanes"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(18944, 3584, 512)), "lanes_r192"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(1536, 3584, 512)), "lanes_r64"},
+		{"matmul-wgmma", "q6_K", opted(lanes(5120, 5120, 512)), "sm_80 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
 		{"matmul-bf16", "q6_K", opted(padded(2048, 5120, 512)), "padded_small"},
 		{"matmul-bf16", "q6_K", padded(5120, 5120, 128*65535+1), "tokens 8388481 breaks tokens <= 8388480 (grid: 65535 blocks in grid.y * 128 tokens a block)"},
 		{"matmul-bf16", "q6_K", query{Rows: 5120, Cols: 5120, Tokens: 512, Weights: "padded", Arch: 80, SharedBytes: 131103}, "padded_small"},
