@@ -24,12 +24,13 @@ func TestMisspelledKeys(t *testing.T) {
 	for name, file := range few() {
 		whole[name] = file
 	}
-	for _, name := range []string{"tiles/rows32.yaml", "models/qwen2.5.yaml", "kernels/tile-q8.yaml"} {
+	for _, name := range []string{"tiles/rows32.yaml", "tiles/rows32index.yaml", "models/qwen2.5.yaml", "kernels/tile-q8.yaml"} {
 		data, err := specs.FS.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole[name] = &fstest.MapFile{Data: []byte(narrowed(string(data)))}
+		text, _, _ := strings.Cut(narrowed(string(data)), "  avx512vbmi:") // none of the few formats reads a codebook
+		whole[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	if _, err := gen.Load(whole); err != nil {
 		t.Fatal(err)

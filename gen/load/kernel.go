@@ -16,7 +16,7 @@ import (
 )
 
 // CPUFeatures are the sets of vector instructions that bodies may need, as package cpufeature calls them.
-var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni"}
+var CPUFeatures = []string{"avx2", "avx2vnni", "avx512", "avx512vnni", "avx512vbmi"}
 
 // dims are the names of the sizes of a shape.
 var dims = func() (names []string) {

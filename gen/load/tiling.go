@@ -18,7 +18,7 @@ func (l *loader) tilings(set *spec.Set, formats []*model.Format) (all []*model.T
 		}
 		l.fileName(s.Tiling)
 		g := &model.Tiling{Name: s.Tiling.Value, Spec: s.At.File, Doc: strings.TrimSpace(s.Doc.Value),
-			Rows: s.Rows.Value, LaneElems: s.LaneElems.Value, UnitElems: s.UnitElems.Value}
+			Rows: s.Rows.Value, LaneElems: s.LaneElems.Value, UnitElems: s.UnitElems.Value, Spare: s.Spare.Or(0)}
 		l.pos.set(g, "", s.At)
 		if g.Rows%16 != 0 {
 			l.diags.Addf(s.Rows.At, "rows is %d; a vector holds a lane of each of 16 rows, so a multiple of 16 is due", g.Rows)

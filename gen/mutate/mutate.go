@@ -107,7 +107,7 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 			x.Features = slices.DeleteFunc(slices.Clone(base.Features), func(f string) bool { return f == t.Feature })
 			shapes = append(shapes, x)
 		case bound.Weights:
-			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded, model.LayoutPlanes, "lanes", "rows32"} {
+			for _, l := range []model.WeightLayout{model.LayoutFile, model.LayoutPadded, model.LayoutPlanes, "lanes", "rows32", "rows32index"} {
 				x := base
 				x.Weights = l
 				shapes = append(shapes, x)

@@ -86,7 +86,7 @@ var products = map[string]struct {
 	widths         []int
 }{
 	"matmul_mma":      {"row", "token", "group", true, false, nil},
-	"matmul_wgmma":    {"token", "row", "group", true, false, []int{64, 128, 160, 192}},
+	"matmul_wgmma":    {"token", "row", "group", true, false, []int{64, 128, 160}},
 	"attend_mma":      {"token", "position", "group", false, false, nil},
 	"attend_step_mma": {"head", "position", "query", false, true, nil},
 }

@@ -240,4 +240,5 @@ type Tiling struct {
 	Rows      Int  `yaml:"rows" jsonschema:"required,minimum=16,maximum=256" jsonschema_description:"Rows of a tile, whole vectors of 16."`
 	LaneElems Int  `yaml:"lane_elems" jsonschema:"required,minimum=4,maximum=4" jsonschema_description:"Neighbouring elements of a row that share a 32-bit lane, a byte each."`
 	UnitElems Int  `yaml:"unit_elems" jsonschema:"required,minimum=32,maximum=32" jsonschema_description:"Elements that kernels take at a time: an activation block."`
+	Spare     Int  `yaml:"spare" jsonschema:"minimum=1,maximum=100" jsonschema_description:"Makes it a layout that keeps indices of codebooks and packs trits, for formats that then take so many percent more than in the file at most."`
 }

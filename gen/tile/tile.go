@@ -9,6 +9,8 @@
 //     share their bytes differ by a shift, so that a plane of b bits takes b vectors a unit whatever b is;
 //   - codes that hold for several elements of a unit are cut likewise, several units' pieces in one word of a row, consumed by
 //     shifting it from unit to unit; pieces of 8 bits stay bytes;
+//   - where a tiling keeps indices (see model.TileIndex), a word is the sub-code that an entry has for the element, and a sign; words of
+//     three numbers are packed there to numbers of base 3 (see model.TileTrits);
 //   - numbers of a block are kept in the narrowest of f16, bf16, f32 that holds them all exactly.
 //
 // The result is an ordinary format of Rows times as many elements, so that the proof of bits and the slow reading of formats
@@ -33,25 +35,38 @@ const maxLevels = 16
 
 // Of lays a format out. The error says why a format has no tile: its kernels are then the portable ones.
 func Of(f *model.Format, g *model.Tiling) (*model.Tile, error) {
-	t := &builder{&model.Tile{Tiling: g, Source: f}}
 	if f.Plain() || f.Elems%g.UnitElems != 0 {
 		return nil, fmt.Errorf("%s: a block of %d elements is no whole number of units of %d", f.Name, f.Elems, g.UnitElems)
 	}
-	t.Units = f.Elems / g.UnitElems
-	if err := t.words(); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	ways := []func(*builder) error{(*builder).words}
+	if g.Spare > 0 {
+		index := func(further int) func(*builder) error {
+			return func(t *builder) error { return t.index(further) }
+		}
+		ways = []func(*builder) error{index(0), index(1), (*builder).trits} // as few lookups as there is room for
 	}
-	if err := t.scales(); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	var err error
+	for _, words := range ways {
+		t := &builder{&model.Tile{Tiling: g, Source: f}}
+		if err = t.build(words); err == nil {
+			return t.Tile, nil
+		}
 	}
-	if err := t.store(); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
-	}
-	return t.Tile, nil
+	return nil, fmt.Errorf("%s: %w", f.Name, err)
 }
 
 // builder fills a tile in, step by step.
 type builder struct{ *model.Tile }
+
+func (t *builder) build(words func(*builder) error) error {
+	t.Units = t.Source.Elems / t.UnitElems
+	for _, step := range []func(*builder) error{words, (*builder).scales, (*builder).store} {
+		if err := step(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // words finds the integers that weights take, and numbers the words.
 func (t *builder) words() error {
@@ -92,6 +107,109 @@ func (t *builder) words() error {
 	for len(t.Levels) < 1<<t.WordBits {
 		t.Levels = append(t.Levels, 0)
 	}
+	return nil
+}
+
+// trits finds weights of three neighbouring integers.
+func (t *builder) trits() error {
+	if err := t.words(); err != nil {
+		return err
+	}
+	for _, s := range t.Source.Segs {
+		if _, list, err := weights(s); err != nil || slices.Max(list) > 2-t.Zero {
+			return fmt.Errorf("its weights are no three integers")
+		}
+	}
+	if t.Levels != nil || t.WordBits != 2 {
+		return fmt.Errorf("its weights are no three integers")
+	}
+	t.Trits = &model.TileTrits{}
+	return nil
+}
+
+// index finds the codebook and the bit that make the weights. For further, see number.
+func (t *builder) index(further int) error {
+	if len(t.Source.Segs) != 1 {
+		return fmt.Errorf("it has segments of their own shape")
+	}
+	s := t.Source.Segs[0]
+	x := &model.TileIndex{}
+	for _, c := range slices.Concat(s.Value.Weight, s.Value.Bias) {
+		if p := c.Planes[0]; p.Code != nil && p.Code.Then.Table != nil {
+			x.Of, x.Code = c, p.Code
+		} else {
+			x.Bit = c
+		}
+	}
+	if x.Of == nil || x.Bit == nil || x.Bit.Bits != 1 || len(s.Value.Weight)+len(s.Value.Bias) != 2 || !slices.Contains(s.Value.Weight, x.Of) {
+		return fmt.Errorf("its weights are no sub-codes of a codebook and a bit")
+	}
+	table := x.Code.Then.Table
+	if n := table.Width / t.LaneElems * x.Slices(); n != 2 || table.Width%t.LaneElems != 0 {
+		return fmt.Errorf("entries of %d bytes", n)
+	}
+	if len(x.Of.Planes) != 1 || x.Of.Bits != table.Bits {
+		return fmt.Errorf("%s is no sub-code of %s", x.Of.Name, table.Name)
+	}
+	adjacent := group(s, x.Code, table.Width) == table.Width
+	for e := range s.Elems() {
+		adjacent = adjacent && x.Of.Planes[0].Layout.At(s.Shape.Digits(e)) == e%table.Width*table.Bits
+	}
+	if !adjacent {
+		return fmt.Errorf("the elements of an entry are not adjacent")
+	}
+	subs, err := numbers(s, x.Of)
+	if err != nil {
+		return err
+	}
+	bit, err := numbers(s, x.Bit)
+	if err != nil {
+		return err
+	}
+	switch n := group(s, x.Bit, t.UnitElems); {
+	case n == t.UnitElems:
+		x.Per = n
+	case n >= table.Width && table.Width > t.LaneElems:
+		x.Per = table.Width
+	case len(s.Value.Weight) == 2 && slices.Equal(bit, []float64{1, -1}) && slices.Min(subs) > 0:
+		x.Per = 1 // the weight's own sign, so that it may be stored in any way
+	default:
+		return fmt.Errorf("%s is no sign, and not the same for an entry", x.Bit.Name)
+	}
+	if x.Per > 1 && x.Bit.Planes[0].Field == nil {
+		return fmt.Errorf("%s is read from %s", x.Bit.Name, x.Bit.Planes[0].Code.Name)
+	}
+	if t.Times, _, err = weights(s); err != nil {
+		return err
+	}
+	t.WordBits = table.Bits + 1
+	if 1<<t.WordBits > maxLevels {
+		return fmt.Errorf("sub-codes of %d bits", table.Bits)
+	}
+	t.Levels = make([]int, 1<<t.WordBits)
+	for w := range t.Levels {
+		sub := w & (1<<table.Bits - 1)
+		if x.Of.As == model.Levels && sub >= len(x.Of.Levels) {
+			continue // no entry has it
+		}
+		v := x.Of.Mul*float64(sub) + x.Of.Add
+		if x.Of.As == model.Levels {
+			v = x.Of.Levels[sub]
+		}
+		if b := bit[w>>table.Bits]; len(s.Value.Bias) > 0 {
+			v += b
+		} else {
+			v *= b
+		}
+		t.Levels[w] = int(v * float64(t.Times))
+		if float64(t.Levels[w]) != v*float64(t.Times) || t.Levels[w] != int(int8(t.Levels[w])) {
+			return fmt.Errorf("%g times %d is no byte", v, t.Times)
+		}
+	}
+	if err := number(x, further); err != nil {
+		return err
+	}
+	t.Index = x
 	return nil
 }
 
@@ -171,6 +289,10 @@ func (t *builder) scales() error {
 				}
 			}
 		}
+	}
+	if x := t.Index; x != nil && x.Per == t.UnitElems {
+		x.Group = &model.TileGroup{Code: x.Bit, Elems: t.UnitElems, Instances: 1}
+		t.Groups = append(t.Groups, x.Group)
 	}
 	var err error
 	if t.Scale, err = place(seg.Value.Scale); err != nil {
@@ -294,7 +416,7 @@ func (t *builder) store() error {
 		typ := map[model.Number]model.Scalar{model.F16: {Name: "f16", Bits: 16, As: model.F16}, model.BF16: {Name: "bf16", Bits: 16, As: model.BF16}, model.F32: {Name: "f32", Bits: 32, As: model.F32}}[n.As]
 		n.Field = field(n.Code.Name, typ, t.Rows)
 		mul := 1.0
-		if len(t.Scale.Numbers) > 0 && n == t.Scale.Numbers[0] {
+		if len(t.Scale.Numbers) > 0 && n == t.Scale.Numbers[0] && t.Index == nil {
 			mul /= float64(t.Times) // what makes the weights integers
 		}
 		placed[n.Code] = code(&model.Code{Name: n.Code.Name, Bits: typ.Bits, ThenBits: typ.Bits, As: n.As, Mul: mul,
@@ -310,6 +432,39 @@ func (t *builder) store() error {
 	}); err != nil {
 		return err
 	}
+	list := func(codes []*model.Code) (out []*model.Code) {
+		for _, c := range codes {
+			out = append(out, placed[c])
+		}
+		return out
+	}
+	v := t.Source.Segs[0].Value
+	var weight, bias []*model.Code
+	switch {
+	case t.Index != nil:
+		if x := t.Index; x.Per < t.UnitElems {
+			placed[x.Bit] = code(t.storeBit(field))
+		}
+		placed[t.Index.Of] = code(t.storeIndex(field, code))
+		weight, bias = list(v.Weight), list(v.Bias)
+	case t.Trits != nil:
+		weight = []*model.Code{code(t.storeTrits(field, code))}
+	default:
+		weight = []*model.Code{code(t.storeWords(field, affine))}
+	}
+	seg.Value = model.Value{Scale: list(v.Scale), Weight: weight, Bias: bias, Minus: list(v.Minus), Plus: list(v.Plus)}
+	if end%alignBytes != 0 {
+		stored.Padded = true
+	}
+	stored.Bytes = (end + alignBytes - 1) / alignBytes * alignBytes
+	if file := t.Rows * t.Source.Bytes; t.Spare > 0 && 100*stored.Bytes > (100+t.Spare)*file {
+		return fmt.Errorf("%d bytes in a tile, %d in the file", stored.Bytes, file)
+	}
+	return nil
+}
+
+// storeWords places words in planes and yields their code.
+func (t *builder) storeWords(field func(string, model.Scalar, int) *model.Field, affine func(int, int, func(int) int, int) layout.Affine) *model.Code {
 	word := &model.Code{Name: "w", Bits: t.WordBits, ThenBits: t.WordBits, As: model.Unsigned, Mul: 1, Add: float64(-t.Zero)}
 	if t.Levels != nil {
 		word.As, word.Add = model.Levels, 0
@@ -330,20 +485,100 @@ func (t *builder) store() error {
 			Layout: affine(t.LaneElems*8, b*vector, func(i int) int { return i%b*vector + i/b*b }, 8)})
 		pos += b
 	}
-	code(word)
-	if end%alignBytes != 0 {
-		stored.Padded = true
+	return word
+}
+
+// u8 is bytes.
+var u8 = model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}
+
+// overIndex is a layout over row, unit, the three digits of a lane, and element.
+func overIndex(row, unit int, lane [3]int, elem int) layout.Affine {
+	return layout.Affine{Stride: []int{row, unit, lane[0], lane[1], lane[2], elem}}
+}
+
+// entryAt is how lanes move through the entries of a unit: an entry is two lanes, or one and the unit's entries are two vectors.
+func (t *builder) entryAt(vector, entry int) [3]int {
+	if t.Index.Width() > t.LaneElems {
+		return [3]int{2 * entry, entry, 0}
 	}
-	stored.Bytes = (end + alignBytes - 1) / alignBytes * alignBytes
-	list := func(codes []*model.Code) (out []*model.Code) {
-		for _, c := range codes {
-			out = append(out, placed[c])
+	return [3]int{vector, 2 * entry, entry}
+}
+
+// entries is how many there are in a unit, of every row.
+func (t *builder) entries() int { return t.UnitElems / t.Index.Width() * t.Rows }
+
+// storeIndex places indices and yields the code of their sub-codes.
+func (t *builder) storeIndex(field func(string, model.Scalar, int) *model.Field, code func(*model.Code) *model.Code) *model.Code {
+	x := t.Index
+	whole := t.Rows * t.LaneElems // entries of a vector of every row
+	n := bits.Len(uint(len(x.Book.Entries) - 1))
+	idx := model.Code{Name: x.Code.Name, Bits: n, Then: &model.Then{Table: x.Book}, ThenBits: x.Code.ThenBits, As: model.Unsigned, Mul: 1}
+	x.Low = field(idx.Name, u8, t.Units*t.entries())
+	idx.Planes = []model.Plane{{Field: x.Low, Bits: 8, Layout: overIndex(8*t.LaneElems, 8*t.entries(), t.entryAt(8*whole, 8), 0)}}
+	for b := 8; b < idx.Bits; b++ {
+		f := field(fmt.Sprintf("%s%d", idx.Name, b), u8, t.Units*t.entries()/8)
+		x.High = append(x.High, f)
+		idx.Planes = append(idx.Planes, model.Plane{Field: f, Bits: 1, Layout: overIndex(t.LaneElems, t.entries(), t.entryAt(whole, 1), 0)})
+	}
+	of := *x.Of
+	second := 0
+	if x.Width() > t.LaneElems {
+		second = t.LaneElems * x.Bits()
+	}
+	of.Planes = []model.Plane{{Code: code(&idx), Bits: of.Bits, Layout: overIndex(0, 0, [3]int{0, 0, second}, x.Bits())}}
+	return &of
+}
+
+// storeTrits places trits and yields the code of the weight. What is stored of the eight lanes of a unit reads as a number of 14 bits, an
+// entry of a table of eight trits.
+func (t *builder) storeTrits(field func(string, model.Scalar, int) *model.Field, code func(*model.Code) *model.Code) *model.Code {
+	x := t.Trits
+	over := func(row, unit, elem int) layout.Affine { return overIndex(row, unit, [3]int{}, elem) }
+	lane := t.Rows * t.LaneElems // elements of a lane of every row
+	book := &model.Table{Name: "trits", Width: 8, Bits: 2}
+	for n := range 1 << 14 {
+		var entry uint64
+		at := 0
+		for _, part := range []struct{ bits, trits int }{{5, 3}, {5, 3}, {4, 2}} {
+			number := n & (1<<part.bits - 1)
+			n >>= part.bits
+			for range part.trits {
+				entry |= uint64(number%3) << at
+				number /= 3
+				at += book.Bits
+			}
 		}
-		return out
+		book.Entries = append(book.Entries, entry)
 	}
-	v := t.Source.Segs[0].Value
-	seg.Value = model.Value{Scale: list(v.Scale), Weight: []*model.Code{word}, Minus: list(v.Minus), Plus: list(v.Plus)}
-	return nil
+	all := &model.Code{Name: "trits", Bits: 14, Then: &model.Then{Table: book}, ThenBits: book.Width * book.Bits, As: model.Unsigned, Mul: 1}
+	x.Low = field("low", u8, t.Units*lane)
+	all.Planes = []model.Plane{{Field: x.Low, Bits: 8, Layout: over(8*t.LaneElems, 8*lane, 8)}}
+	for i := range x.High {
+		x.High[i] = field(fmt.Sprintf("high%d", i), u8, t.Units*lane/8)
+		all.Planes = append(all.Planes, model.Plane{Field: x.High[i], Bits: 1, Layout: over(t.LaneElems, lane, 1)})
+	}
+	x.Last = field("last", u8, t.Units*lane/2)
+	all.Planes = append(all.Planes, model.Plane{Field: x.Last, Bits: 4, Layout: over(4*t.LaneElems, 4*lane, 4)})
+	return &model.Code{Name: "w", Bits: book.Bits, ThenBits: book.Bits, As: model.Unsigned, Mul: 1, Add: float64(-t.Zero),
+		Planes: []model.Plane{{Code: code(all), Bits: book.Bits, Layout: overIndex(0, 0, [3]int{4 * book.Bits, 2 * book.Bits, book.Bits}, 0)}}}
+}
+
+// storeBit places the bits of words that are an element's or an entry's.
+func (t *builder) storeBit(field func(string, model.Scalar, int) *model.Field) *model.Code {
+	x := t.Index
+	c := *x.Bit
+	if x.Per > 1 {
+		x.Signs = field(c.Name, u8, t.Units*t.entries()/8)
+		c.Planes = []model.Plane{{Field: x.Signs, Bits: 1, Layout: overIndex(t.LaneElems, t.entries(), t.entryAt(0, 1), 0)}}
+		return &c
+	}
+	x.Signs = field(c.Name, u8, t.Units*t.Rows*t.LaneElems)
+	lane := t.entryAt(1, 8)
+	if x.Width() > t.LaneElems {
+		lane[2] = 1
+	}
+	c.Planes = []model.Plane{{Field: x.Signs, Bits: 1, Layout: overIndex(8*t.LaneElems, 8*t.Rows*t.LaneElems, lane, 2)}}
+	return &c
 }
 
 // alignBytes is what fields begin at: a cache line, and the widest vector.
@@ -356,7 +591,6 @@ func (t *builder) storeGroups(field func(string, model.Scalar, int) *model.Field
 		pieces []*model.TilePiece
 	}
 	var slots []slot
-	u8 := model.Scalar{Name: "u8", Bits: 8, As: model.Unsigned}
 	for _, g := range t.Groups {
 		if g.Code.Bits != 8 && t.Units*slotBits != 32 {
 			return fmt.Errorf("%s has %d bits, and %d units of a block fill no word with them", g.Code.Name, g.Code.Bits, t.Units)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestSize: a format whose elements have codes of their own takes as many bytes in tiles as in a file, but for numbers that no narrower
-// type holds. One that reads codebooks or trits takes a word for each element.
+// type holds. One that reads codebooks or trits takes a word for each element; with indices and trits, little more than in the file.
 func TestSize(t *testing.T) {
 	c, err := gen.Load(specs.FS)
 	if err != nil {
@@ -27,8 +27,15 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s has no tiles", f.Name)
 			continue
 		}
-		rowBytes := float64(x.Stored.Bytes) / float64(x.Rows)
 		read := f.Segs[0].Value.Weight[0].Planes[0].Code != nil
+		rowBytes := float64(x.Stored.Bytes) / float64(x.Rows)
+		if x := f.TileAs("rows32index"); x != nil {
+			if file := x.Rows * f.Bytes; x.Stored.Bytes*100 > file*(100+x.Spare) {
+				t.Errorf("%s: %d bytes a block of a tile with indices, %d in a file", f.Name, x.Stored.Bytes, file)
+			}
+		} else if read {
+			t.Errorf("%s reads a codebook or trits and has no tiles that keep them", f.Name)
+		}
 		if wide := f.Name == "mxfp4"; !read && !wide && rowBytes > float64(f.Bytes) {
 			t.Errorf("%s: %g bytes a block in tiles, %d in a file", f.Name, rowBytes, f.Bytes)
 		}
@@ -76,5 +83,41 @@ func TestWords(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestNumbers: the tile's indices yield the file's entries, and no two of them the same; the second byte of an entry does not
+// depend on the bits that the first has for itself.
+func TestNumbers(t *testing.T) {
+	c, err := gen.Load(specs.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, f := range c.Formats {
+		tile := f.TileAs("rows32index")
+		if tile == nil || tile.Index == nil {
+			continue
+		}
+		found++
+		x := tile.Index
+		seen := map[int]bool{}
+		for i, entry := range x.Code.Then.Table.Entries {
+			n := x.Number[i]
+			if x.Book.Entries[n] != entry || seen[n] {
+				t.Errorf("%s: entry %d is %#x as %d, want %#x (seen %v)", f.Name, i, x.Book.Entries[n], n, entry, seen[n])
+			}
+			seen[n] = true
+		}
+		own := 8 - x.Shared
+		for n, entry := range x.Book.Entries {
+			first, second := x.Book.Entries[n&0xff], x.Book.Entries[n>>own<<own]
+			if x.Byte(entry, 0) != x.Byte(first, 0) || x.Byte(entry, 1) != x.Byte(second, 1) || x.Entry([2]byte{x.Byte(entry, 0), x.Byte(entry, 1)}) != entry {
+				t.Fatalf("%s: entry %#x of index %d, %#x and %#x of its parts", f.Name, entry, n, first, second)
+			}
+		}
+	}
+	if found < 7 {
+		t.Errorf("%d formats keep indices", found)
 	}
 }

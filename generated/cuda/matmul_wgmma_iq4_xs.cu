@@ -9,7 +9,7 @@
 //   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 64*tile + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec efc04827808f2dfd8472b87459fc7bb9e1c5c765966722f0f1ad312953db0d10
+// spec 170d0ce0bbb15f0c34585355797d7b01b30bf4fcb4c609c7f45e8d09d6817516
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "iq4_xs.cuh"
@@ -236,7 +236,7 @@ MINFER_KERNEL(matmul_wgmma_iq4_xs_padded_small, 384, (const uint8_t* __restrict_
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.

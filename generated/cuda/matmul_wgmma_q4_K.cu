@@ -9,10 +9,6 @@
 //   row = 128*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// matmul_wgmma_q4_K_lanes_r192: Tiles of 192 rows and 128 tokens, two stages.
-//   row = 192*block + 2*seat + 8*column + pair covers all rows
-//   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
-//   unit = piece + 4*round covers all cols
 // matmul_wgmma_q4_K_lanes_r160: Tiles of 160 rows and 128 tokens.
 //   row = 160*block + 2*seat + 8*column + pair covers all rows
 //   token = 128*tile + 64*along + 16*warp + group + 8*half covers all tokens
@@ -29,7 +25,7 @@
 //   row = 64*block + 2*seat + 8*column + pair covers all rows
 //   token = 64*tile + 16*warp + group + 8*half covers all tokens
 //   unit = piece + 4*round covers all cols
-// spec efc04827808f2dfd8472b87459fc7bb9e1c5c765966722f0f1ad312953db0d10
+// spec 170d0ce0bbb15f0c34585355797d7b01b30bf4fcb4c609c7f45e8d09d6817516
 #include "minfer.cuh"
 #include "reduce.cuh"
 #include "q4_K.cuh"
@@ -367,172 +363,6 @@ MINFER_KERNEL(matmul_wgmma_q4_K_lanes, 512, (const uint8_t* __restrict__ w, cons
 }
 #endif
 
-// lanes_r192
-// code: the body uses instructions that no other architecture has.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_Arch = 90;
-// layout: the body reads the codes where that layout puts them.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_BlockBytes = 144;
-static_assert(q4_K_lanes::block_bytes == matmul_wgmma_q4_K_lanes_r192_BlockBytes * q4_K_lanes::block_elems / 256, "matmul_wgmma_q4_K_lanes_r192 reads blocks of another size");
-// block: a row is whole q4_K blocks.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_ColsMultiple = 256;
-// work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MinRows = 1;
-// index: whole periods of 192 rows in the 32-bit indices.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MaxRows = 2147483520;
-// work: an empty axis is no launch.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MinTokens = 1;
-// grid: 65535 blocks in grid.y * 128 tokens a block.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MaxTokens = 8388480;
-static_assert(65535ll * 128ll * 1ll == matmul_wgmma_q4_K_lanes_r192_MaxTokens, "grid: 65535 blocks in grid.y * 128 tokens a block");
-// work: at least one whole 256.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MinCols = 256;
-// index: 2147483647, the largest 32-bit argument, in whole 256s.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_MaxCols = 2147483392;
-// memory: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-constexpr long long matmul_wgmma_q4_K_lanes_r192_SharedBytes = 164896;
-MINFER_BOUNDS(matmul_wgmma_q4_K_lanes_r192, {matmul_wgmma_q4_K_lanes_r192_Arch, matmul_wgmma_q4_K_lanes_r192_BlockBytes, matmul_wgmma_q4_K_lanes_r192_ColsMultiple, matmul_wgmma_q4_K_lanes_r192_MinRows, matmul_wgmma_q4_K_lanes_r192_MaxRows, matmul_wgmma_q4_K_lanes_r192_MinTokens, matmul_wgmma_q4_K_lanes_r192_MaxTokens, matmul_wgmma_q4_K_lanes_r192_MinCols, matmul_wgmma_q4_K_lanes_r192_MaxCols, matmul_wgmma_q4_K_lanes_r192_SharedBytes});
-
-#if MINFER_HAS_WGMMA
-MINFER_KERNEL(matmul_wgmma_q4_K_lanes_r192, 512, (const uint8_t* __restrict__ w, const uint16_t* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y, int rows, int cols, int tokens, long long y_stride)) {
-  typedef q4_K_lanes Unit;
-  constexpr int tile_rows = 192, tile_tokens = 128, columns = 24, pieces = 4;
-  constexpr int stages = 2, stage_bytes = (tile_rows + tile_tokens) * tile_row_bytes, align = 1024;
-  static_assert(pieces == 4 && pieces * Unit::elems == tile_elems, "a row of a tile is four units");
-  static_assert(tile_rows == 8 * columns && tile_tokens == 64 * 2, "a warpgroup multiplies 64 tokens with all rows of the tile");
-  static_assert(stages * (stage_bytes + 16) + align == matmul_wgmma_q4_K_lanes_r192_SharedBytes && align == 1024, "stages, two barriers of each, and where they begin");
-  const int block = (int)blockIdx.x;
-  const int tile = (int)blockIdx.y;
-  const int along = ((int)threadIdx.x / 128);
-  const int warp = (((int)threadIdx.x / 32) % 4);
-  const int group = (((int)threadIdx.x / 4) % 8);
-  const int seat = ((int)threadIdx.x % 4);
-  const int units = cols / Unit::elems, rounds = (units + pieces - 1) / pieces;
-  uint8_t* tiles = dynamic_shared_at<uint8_t>(align);  // of a stage: rows of activations, then of weights
-  uint64_t* full = reinterpret_cast<uint64_t*>(tiles + stages * stage_bytes);
-  uint64_t* empty = full + stages;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < stages; s++) {
-      mbar_init(full + s, 256);
-      mbar_init(empty + s, 2);
-    }
-    fence_async();
-  }
-  block_barrier();
-  int stage = 0;
-  if (threadIdx.x >= 256) {
-    // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
-    // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
-    // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
-    constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
-    static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
-    // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
-    const int helper = (int)threadIdx.x - 256, piece = helper / 8 % pieces, first = helper % 8 + helper / 32 * 8;
-    q4_K_lanes_held held[ahead][mine];
-    const uint8_t* from[mine];
-    int to[Unit::elems / 8];
-    MINFER_UNROLL
-    for (int i = 0; i < mine; i++) from[i] = w + (size_t)min(tile_rows * block + first + i * step, rows - 1) * Unit::row_bytes(cols);
-    MINFER_UNROLL
-    for (int c = 0; c < Unit::elems / 8; c++) to[c] = wgmma_tile_at<tile_rows>(first, piece * (Unit::elems / 8) + c);
-    const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows; };  // of one warp, all or none
-    const auto hold = [&](int turn, int round) {
-      MINFER_UNROLL
-      for (int i = 0; i < mine; i++) {
-        if (has(i)) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));
-      }
-    };
-    MINFER_UNROLL
-    for (int turn = 0; turn < ahead; turn++) hold(turn, turn);
-    const int token = helper / tile_chunks, chunk = helper % tile_chunks, acts_to = wgmma_tile_at<tile_tokens>(token, chunk);
-    const uint16_t* acts = x + (size_t)min(tile_tokens * tile + token, tokens - 1) * cols + 8 * chunk;
-    const int last = max(tokens - 1 - tile_tokens * tile - token, 0);  // of the tokens from this helper's first on
-    unsigned parity = 1;
-    for (int begin = 0; begin < rounds; begin += ahead) {
-      MINFER_UNROLL
-      for (int turn = 0; turn < ahead; turn++) {
-        const int round = begin + turn;
-        if (round >= rounds) break;
-        uint8_t* activations = tiles + stage * stage_bytes;
-        uint8_t* weights = activations + tile_tokens * tile_row_bytes;
-        mbar_wait(empty + stage, parity);
-        const bool there = round * tile_elems + 8 * chunk < cols;
-        MINFER_UNROLL
-        for (int i = 0; i < copies; i++) {
-          async_copy16_or_zero(activations + acts_to + i * tokens_apart * 128, acts + (long long)min(i * tokens_apart, last) * cols, there);
-        }
-        async_commit();
-        if (there) acts += tile_elems;
-        MINFER_UNROLL
-        for (int i = 0; i < mine; i++) {
-          if (!has(i)) continue;
-          Unit r;
-          unit_read(r, held[turn][i]);
-          unit_to_tile(r, weights + i * step * 128, [&](int c) { return to[c]; });
-        }
-        async_wait<0>();
-        fence_async();
-        mbar_arrive(full + stage);
-        hold(turn, round + ahead);
-        if (++stage == stages) stage = 0, parity ^= 1u;
-      }
-    }
-    return;
-  }
-  // The others multiply 16 numbers of each row at a time. A stage is free again once the products of the next one are under way.
-  WgmmaSums<tile_rows> sums = {};
-  const uint64_t at = wgmma_tile(tiles);
-  unsigned parity = 0;
-  int before = 0;
-  for (int round = 0; round < rounds; round++) {
-    mbar_wait(full + stage, parity);
-    warp_barrier();
-    const uint64_t a = wgmma_further(at, stage * stage_bytes + 64 * 128 * (warp_index() / 4));
-    const uint64_t b = wgmma_further(at, stage * stage_bytes + tile_tokens * tile_row_bytes);
-    wgmma_begin(sums);
-    MINFER_UNROLL
-    for (int k = 0; k < tile_elems / 16; k++) {
-      wgmma_bf16(sums, wgmma_further(a, k / 4 * 128 * tile_tokens + k % 4 * 32), wgmma_further(b, k / 4 * 128 * tile_rows + k % 4 * 32));
-    }
-    wgmma_commit(sums);
-    wgmma_wait<1>(sums);
-    if (round > 0 && threadIdx.x % 128 == 0) mbar_arrive(empty + before);
-    before = stage;
-    if (++stage == stages) stage = 0, parity ^= 1u;
-    MINFER_UNROLL
-    for (int i = 0; i < 4 * columns * pieces; i++) {
-      const int pair = i % 2, half = i / 2 % 2, column = i / 4 % columns, piece = i / (4 * columns);
-      const int row = 192*block + 2*seat + 8*column + pair, t = 128*tile + 64*along + 16*warp + group + 8*half, u = piece + 4*round;
-      if (row < rows && t < tokens && u < units) MINFER_COVER(row, u, t);
-    }
-  }
-  wgmma_wait<0>(sums);
-  const bool pairs = y_stride % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;  // two rows are stored at once where addresses allow it
-  MINFER_UNROLL
-  for (int half = 0; half < 2; half++) {
-    const int t = 128*tile + 64*along + 16*warp + group + 8*half;
-    if (t >= tokens) continue;
-    float* out = y + (size_t)t * y_stride;
-    MINFER_UNROLL
-    for (int column = 0; column < columns; column++) {
-      float sum[2];
-      MINFER_UNROLL
-      for (int pair = 0; pair < 2; pair++) {
-        const int row = 192*block + 2*seat + 8*column + pair;
-        sum[pair] = sums.v[4 * column + 2 * half + pair] + (bias && row < rows ? bias[row] : 0.0f);
-      }
-      const int row = 192*block + 2*seat + 8*column + 0;
-      if (pairs && row + 1 < rows) {
-        store8(out + row, make_uint2(f32_bits(sum[0]), f32_bits(sum[1])));
-      } else {
-        if (row < rows) out[row] = sum[0];
-        if (row + 1 < rows) out[row + 1] = sum[1];
-      }
-    }
-  }
-}
-#endif
-
 // lanes_r160
 // code: the body uses instructions that no other architecture has.
 constexpr long long matmul_wgmma_q4_K_lanes_r160_Arch = 90;
@@ -589,7 +419,7 @@ MINFER_KERNEL(matmul_wgmma_q4_K_lanes_r160, 512, (const uint8_t* __restrict__ w,
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
@@ -755,7 +585,7 @@ MINFER_KERNEL(matmul_wgmma_q4_K_lanes_r64, 512, (const uint8_t* __restrict__ w, 
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
@@ -920,7 +750,7 @@ MINFER_KERNEL(matmul_wgmma_q4_K_padded_small, 384, (const uint8_t* __restrict__ 
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.
@@ -1085,7 +915,7 @@ MINFER_KERNEL(matmul_wgmma_q4_K_lanes_small, 384, (const uint8_t* __restrict__ w
     // A helper decodes one unit of each of some rows, whose loads some rounds before have asked for. Rows, units and tokens past the end are
     // the last one again: nobody stores what comes of rows and tokens, and activations past the end of units are zero. Where things lie is
     // worked out once: addresses would be a third of what a helper does, and a tile waits for its helpers.
-    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 1;
+    constexpr int helpers = 256, step = helpers / pieces, mine = (tile_rows + step - 1) / step, ahead = 2;
     constexpr int tokens_apart = helpers / tile_chunks, copies = tile_tokens / tokens_apart;
     static_assert(step % 8 == 0 && tile_rows % 8 == 0 && tokens_apart % 8 == 0 && copies * tokens_apart == tile_tokens, "what a helper has lies whole groups of eight rows apart");
     // Lanes that follow each other are eight rows of one unit, whose chunks of 16 bytes lie on banks of their own.

@@ -84,7 +84,7 @@
 //                                                             the copies, and the products of warpgroups, that follow
 //
 // Warpgroups [wgmma]: four warps, from a multiple of four on, say each of these together.
-//   WgmmaSums<N>                                              64 x N sums in f32, N one of 64, 128, 160, 192: v[4*j + 2*half + pair] of lane
+//   WgmmaSums<N>                                              64 x N sums in f32, N one of 64, 128, 160: v[4*j + 2*half + pair] of lane
 //                                                             4*group + seat of warp w is that of row 16*w + group + 8*half and of column
 //                                                             8*j + 2*seat + pair
 //   wgmma_tile(p)                                             rows of 64 numbers of 16 bits, 128 bytes each, from p on, a multiple of 1024
@@ -452,11 +452,9 @@ template <int LATEST, int N> MINFER_DEVICE void wgmma_wait(WgmmaSums<N>& sums) {
 #define MINFER_REGISTERS32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define MINFER_REGISTERS64 MINFER_REGISTERS32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define MINFER_REGISTERS80 MINFER_REGISTERS64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define MINFER_REGISTERS96 MINFER_REGISTERS80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 MINFER_WGMMA(64, MINFER_REGISTERS32, "%32", "%33", MINFER_SUMS32(0))
 MINFER_WGMMA(128, MINFER_REGISTERS64, "%64", "%65", MINFER_SUMS32(0), MINFER_SUMS32(32))
 MINFER_WGMMA(160, MINFER_REGISTERS80, "%80", "%81", MINFER_SUMS32(0), MINFER_SUMS32(32), MINFER_SUMS8(64), MINFER_SUMS8(72))
-MINFER_WGMMA(192, MINFER_REGISTERS96, "%96", "%97", MINFER_SUMS32(0), MINFER_SUMS32(32), MINFER_SUMS32(64))
 #endif
 
 // Grid

@@ -179,11 +179,11 @@ func refuseMatmulWgmmaIQ2XSPaddedSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaIQ2XSPaddedSmall(q *kernel.Query) bool {
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Tokens <= 64 {
 		return true
 	}
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Rows <= 1024 {
 		return true
 	}

@@ -179,100 +179,6 @@ func refuseMatmulWgmmaQ4KLanes(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matmul-wgmma/lanes_r192: 192*block + 2*seat + 8*column + pair.
-// token index of matmul-wgmma/lanes_r192: 128*tile + 64*along + 16*warp + group + 8*half.
-// unit index of matmul-wgmma/lanes_r192: piece + 4*round.
-const (
-	// code: the body uses instructions that no other architecture has.
-	matmulWgmmaQ4KLanesR192Arch = 90
-	// layout: the body reads the codes where that layout puts them.
-	matmulWgmmaQ4KLanesR192BlockBytes = 144
-	// block: a row is whole q4_K blocks.
-	matmulWgmmaQ4KLanesR192ColsMultiple = 256
-	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR192MinRows = 1
-	// index: whole periods of 192 rows in the 32-bit indices.
-	matmulWgmmaQ4KLanesR192MaxRows = 2147483520
-	// work: an empty axis is no launch.
-	matmulWgmmaQ4KLanesR192MinTokens = 1
-	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulWgmmaQ4KLanesR192MaxTokens = 65535 * 128 * 1
-	// work: at least one whole 256.
-	matmulWgmmaQ4KLanesR192MinCols = 256
-	// index: 2147483647, the largest 32-bit argument, in whole 256s.
-	matmulWgmmaQ4KLanesR192MaxCols = 2147483392
-	// memory: rows: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-	matmulWgmmaQ4KLanesR192SharedBytesFixed = 164896
-)
-
-var matmulWgmmaQ4KLanesR192 = kernel.Variant{
-	Arch:   90,
-	Args:   matmulWgmmaArgs,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Only, Value: matmulWgmmaQ4KLanesR192Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ4KLanesR192BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ4KLanesR192ColsMultiple, Source: "block", Chain: "a row is whole q4_K blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ4KLanesR192MaxRows, Source: "index", Chain: "whole periods of 192 rows in the 32-bit indices"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ4KLanesR192MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MinCols, Source: "work", Chain: "at least one whole 256"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ4KLanesR192MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 256s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ4KLanesR192SharedBytesFixed, Source: "memory", Chain: "2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
-	},
-	Class:  "bf16",
-	Family: "matmul-wgmma",
-	Format: "q4_K",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 191) / 192)), uint32(((q.Tokens + 127) / 128)), 1}
-	},
-	Name:     "lanes_r192",
-	SameBits: []string{"lanes"},
-	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulWgmmaQ4KLanesR192SharedBytesFixed)
-	},
-	Source:    "matmul_wgmma_q4_K.cu",
-	Switch:    "MINFER_WGMMA",
-	Symbol:    "matmul_wgmma_q4_K_lanes_r192",
-	Threads:   512,
-	UnitElems: 32,
-	Weights:   "lanes",
-}
-
-func refuseMatmulWgmmaQ4KLanesR192(q *kernel.Query) int {
-	switch {
-	case q.Arch != matmulWgmmaQ4KLanesR192Arch:
-		return 0
-	case q.Weights != "lanes":
-		return 1
-	case q.Cols%matmulWgmmaQ4KLanesR192ColsMultiple != 0:
-		return 2
-	case q.Rows < matmulWgmmaQ4KLanesR192MinRows:
-		return 3
-	case q.Rows > matmulWgmmaQ4KLanesR192MaxRows:
-		return 4
-	case q.Tokens < matmulWgmmaQ4KLanesR192MinTokens:
-		return 5
-	case q.Tokens > matmulWgmmaQ4KLanesR192MaxTokens:
-		return 6
-	case q.Cols < matmulWgmmaQ4KLanesR192MinCols:
-		return 7
-	case q.Cols > matmulWgmmaQ4KLanesR192MaxCols:
-		return 8
-	case matmulWgmmaQ4KLanesR192SharedBytesFixed > q.SharedBytes:
-		return 9
-	}
-	return -1
-}
-func preferMatmulWgmmaQ4KLanesR192(q *kernel.Query) bool {
-	// Measured: @W@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --tokens 512 --family matmul-wgmma.
-	if q.Rows > 16896 && q.Rows <= 19008 && q.Tokens > 384 {
-		return true
-	}
-	return false
-}
-
 // row index of matmul-wgmma/lanes_r160: 160*block + 2*seat + 8*column + pair.
 // token index of matmul-wgmma/lanes_r160: 128*tile + 64*along + 16*warp + group + 8*half.
 // unit index of matmul-wgmma/lanes_r160: piece + 4*round.
@@ -360,12 +266,16 @@ func refuseMatmulWgmmaQ4KLanesR160(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KLanesR160(q *kernel.Query) bool {
-	// Measured: @R5@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: one round of blocks instead of two: 62.8 us against 100.6 of lanes, q4_K, 5120 rows of 5120; 200.9 against 338.8, q6_K of 13824; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
 		return true
 	}
-	// Measured: @R8@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	// Measured: two rounds instead of three: 42.3 us against 51.2 of lanes, q4_K, 8960 rows of 1536; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 8448 && q.Rows <= 10560 && q.Tokens > 384 {
+		return true
+	}
+	// Measured: three rounds instead of four: 197.9 us against 210.6 of lanes, q4_K, 13824 rows of 5120; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
 		return true
 	}
 	return false
@@ -458,7 +368,7 @@ func refuseMatmulWgmmaQ4KLanesR64(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KLanesR64(q *kernel.Query) bool {
-	// Measured: @R64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	// Measured: twice the blocks: 52.7 us against 84.8 of lanes, q4_K, 1536 rows of 8960; 12.0 against 17.8 of 1536; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 1024 && q.Rows <= 2112 && q.Tokens > 64 {
 		return true
 	}
@@ -552,11 +462,11 @@ func refuseMatmulWgmmaQ4KPaddedSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KPaddedSmall(q *kernel.Query) bool {
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Tokens <= 64 {
 		return true
 	}
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Rows <= 1024 {
 		return true
 	}
@@ -650,11 +560,11 @@ func refuseMatmulWgmmaQ4KLanesSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ4KLanesSmall(q *kernel.Query) bool {
-	// Measured: @S64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	// Measured: 28.8 us against 66.2 of lanes, q4_K, 5120 rows of 5120; 73.2 against 161.4 of 13824; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
 	if q.Tokens <= 64 {
 		return true
 	}
-	// Measured: @S@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: four times the blocks: 18.9 us against 35.8 of lanes, q4_K, 512 rows of 3584; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --tokens 512 --family matmul-wgmma.
 	if q.Rows <= 1024 {
 		return true
 	}
@@ -683,10 +593,6 @@ var MatmulWgmmaQ4K = kernel.Entry{
 		Prefer:  preferMatmulWgmmaQ4KLanesR160,
 		Refuse:  refuseMatmulWgmmaQ4KLanesR160,
 		Variant: &matmulWgmmaQ4KLanesR160,
-	}, {
-		Prefer:  preferMatmulWgmmaQ4KLanesR192,
-		Refuse:  refuseMatmulWgmmaQ4KLanesR192,
-		Variant: &matmulWgmmaQ4KLanesR192,
 	}, {
 		Refuse:  refuseMatmulWgmmaQ4KLanes,
 		Variant: &matmulWgmmaQ4KLanes,

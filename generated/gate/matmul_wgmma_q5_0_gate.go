@@ -179,100 +179,6 @@ func refuseMatmulWgmmaQ5_0Lanes(q *kernel.Query) int {
 	return -1
 }
 
-// row index of matmul-wgmma/lanes_r192: 192*block + 2*seat + 8*column + pair.
-// token index of matmul-wgmma/lanes_r192: 128*tile + 64*along + 16*warp + group + 8*half.
-// unit index of matmul-wgmma/lanes_r192: piece + 4*round.
-const (
-	// code: the body uses instructions that no other architecture has.
-	matmulWgmmaQ5_0LanesR192Arch = 90
-	// layout: the body reads the codes where that layout puts them.
-	matmulWgmmaQ5_0LanesR192BlockBytes = 22
-	// block: a row is whole q5_0 blocks.
-	matmulWgmmaQ5_0LanesR192ColsMultiple = 32
-	// work: an empty axis is no launch.
-	matmulWgmmaQ5_0LanesR192MinRows = 1
-	// index: whole periods of 192 rows in the 32-bit indices.
-	matmulWgmmaQ5_0LanesR192MaxRows = 2147483520
-	// work: an empty axis is no launch.
-	matmulWgmmaQ5_0LanesR192MinTokens = 1
-	// grid: 65535 blocks in grid.y * 128 tokens a block.
-	matmulWgmmaQ5_0LanesR192MaxTokens = 65535 * 128 * 1
-	// work: at least one whole 32.
-	matmulWgmmaQ5_0LanesR192MinCols = 32
-	// index: 2147483647, the largest 32-bit argument, in whole 32s.
-	matmulWgmmaQ5_0LanesR192MaxCols = 2147483616
-	// memory: rows: 2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024.
-	matmulWgmmaQ5_0LanesR192SharedBytesFixed = 164896
-)
-
-var matmulWgmmaQ5_0LanesR192 = kernel.Variant{
-	Arch:   90,
-	Args:   matmulWgmmaArgs,
-	Awaits: false,
-	Bounds: []kernel.Bound{
-		{Kind: kernel.Only, Value: matmulWgmmaQ5_0LanesR192Arch, Source: "code", Chain: "the body uses instructions that no other architecture has"},
-		{Kind: kernel.Weights, Layout: "lanes", Value: matmulWgmmaQ5_0LanesR192BlockBytes, Source: "layout", Chain: "the body reads the codes where that layout puts them"},
-		{Kind: kernel.Multiple, Dim: "cols", Value: matmulWgmmaQ5_0LanesR192ColsMultiple, Source: "block", Chain: "a row is whole q5_0 blocks"},
-		{Kind: kernel.Min, Dim: "rows", Value: matmulWgmmaQ5_0LanesR192MinRows, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "rows", Value: matmulWgmmaQ5_0LanesR192MaxRows, Source: "index", Chain: "whole periods of 192 rows in the 32-bit indices"},
-		{Kind: kernel.Min, Dim: "tokens", Value: matmulWgmmaQ5_0LanesR192MinTokens, Source: "work", Chain: "an empty axis is no launch"},
-		{Kind: kernel.Max, Dim: "tokens", Value: matmulWgmmaQ5_0LanesR192MaxTokens, Source: "grid", Chain: "65535 blocks in grid.y * 128 tokens a block"},
-		{Kind: kernel.Min, Dim: "cols", Value: matmulWgmmaQ5_0LanesR192MinCols, Source: "work", Chain: "at least one whole 32"},
-		{Kind: kernel.Max, Dim: "cols", Value: matmulWgmmaQ5_0LanesR192MaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 32s"},
-		{Kind: kernel.Shared, Dim: "rows", Elems: 1, Value: matmulWgmmaQ5_0LanesR192SharedBytesFixed, Source: "memory", Chain: "2 stages of 192 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024"},
-	},
-	Class:  "bf16",
-	Family: "matmul-wgmma",
-	Format: "q5_0",
-	Grid: func(q *kernel.Query) [3]uint32 {
-		return [3]uint32{uint32(((q.Rows + 191) / 192)), uint32(((q.Tokens + 127) / 128)), 1}
-	},
-	Name:     "lanes_r192",
-	SameBits: []string{"lanes"},
-	Shared: func(q *kernel.Query) uint32 {
-		return uint32(matmulWgmmaQ5_0LanesR192SharedBytesFixed)
-	},
-	Source:    "matmul_wgmma_q5_0.cu",
-	Switch:    "MINFER_WGMMA",
-	Symbol:    "matmul_wgmma_q5_0_lanes_r192",
-	Threads:   512,
-	UnitElems: 32,
-	Weights:   "lanes",
-}
-
-func refuseMatmulWgmmaQ5_0LanesR192(q *kernel.Query) int {
-	switch {
-	case q.Arch != matmulWgmmaQ5_0LanesR192Arch:
-		return 0
-	case q.Weights != "lanes":
-		return 1
-	case q.Cols%matmulWgmmaQ5_0LanesR192ColsMultiple != 0:
-		return 2
-	case q.Rows < matmulWgmmaQ5_0LanesR192MinRows:
-		return 3
-	case q.Rows > matmulWgmmaQ5_0LanesR192MaxRows:
-		return 4
-	case q.Tokens < matmulWgmmaQ5_0LanesR192MinTokens:
-		return 5
-	case q.Tokens > matmulWgmmaQ5_0LanesR192MaxTokens:
-		return 6
-	case q.Cols < matmulWgmmaQ5_0LanesR192MinCols:
-		return 7
-	case q.Cols > matmulWgmmaQ5_0LanesR192MaxCols:
-		return 8
-	case matmulWgmmaQ5_0LanesR192SharedBytesFixed > q.SharedBytes:
-		return 9
-	}
-	return -1
-}
-func preferMatmulWgmmaQ5_0LanesR192(q *kernel.Query) bool {
-	// Measured: @W@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --tokens 512 --family matmul-wgmma.
-	if q.Rows > 16896 && q.Rows <= 19008 && q.Tokens > 384 {
-		return true
-	}
-	return false
-}
-
 // row index of matmul-wgmma/lanes_r160: 160*block + 2*seat + 8*column + pair.
 // token index of matmul-wgmma/lanes_r160: 128*tile + 64*along + 16*warp + group + 8*half.
 // unit index of matmul-wgmma/lanes_r160: piece + 4*round.
@@ -360,12 +266,16 @@ func refuseMatmulWgmmaQ5_0LanesR160(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ5_0LanesR160(q *kernel.Query) bool {
-	// Measured: @R5@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: one round of blocks instead of two: 62.8 us against 100.6 of lanes, q4_K, 5120 rows of 5120; 200.9 against 338.8, q6_K of 13824; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 4224 && q.Rows <= 5280 && q.Tokens > 384 {
 		return true
 	}
-	// Measured: @R8@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	// Measured: two rounds instead of three: 42.3 us against 51.2 of lanes, q4_K, 8960 rows of 1536; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 8448 && q.Rows <= 10560 && q.Tokens > 384 {
+		return true
+	}
+	// Measured: three rounds instead of four: 197.9 us against 210.6 of lanes, q4_K, 13824 rows of 5120; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	if q.Rows > 12672 && q.Rows <= 15840 && q.Tokens > 384 {
 		return true
 	}
 	return false
@@ -458,7 +368,7 @@ func refuseMatmulWgmmaQ5_0LanesR64(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ5_0LanesR64(q *kernel.Query) bool {
-	// Measured: @R64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
+	// Measured: twice the blocks: 52.7 us against 84.8 of lanes, q4_K, 1536 rows of 8960; 12.0 against 17.8 of 1536; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-1.5b --tokens 512 --family matmul-wgmma.
 	if q.Rows > 1024 && q.Rows <= 2112 && q.Tokens > 64 {
 		return true
 	}
@@ -552,11 +462,11 @@ func refuseMatmulWgmmaQ5_0PaddedSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ5_0PaddedSmall(q *kernel.Query) bool {
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Tokens <= 64 {
 		return true
 	}
-	// Measured: not measured: as those of lanes_small; none; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: not measured: as lanes_small; none; 2026-11-30; none.
 	if q.Rows <= 1024 {
 		return true
 	}
@@ -650,11 +560,11 @@ func refuseMatmulWgmmaQ5_0LanesSmall(q *kernel.Query) int {
 	return -1
 }
 func preferMatmulWgmmaQ5_0LanesSmall(q *kernel.Query) bool {
-	// Measured: @S64@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
+	// Measured: 28.8 us against 66.2 of lanes, q4_K, 5120 rows of 5120; 73.2 against 161.4 of 13824; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 64 --family matmul-wgmma.
 	if q.Tokens <= 64 {
 		return true
 	}
-	// Measured: @S@; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-14b --tokens 512 --family matmul-wgmma.
+	// Measured: four times the blocks: 18.9 us against 35.8 of lanes, q4_K, 512 rows of 3584; H200; 2026-11-30; minfer-gen tune --device cuda:0 --shape qwen2.5-7b --tokens 512 --family matmul-wgmma.
 	if q.Rows <= 1024 {
 		return true
 	}
@@ -683,10 +593,6 @@ var MatmulWgmmaQ5_0 = kernel.Entry{
 		Prefer:  preferMatmulWgmmaQ5_0LanesR160,
 		Refuse:  refuseMatmulWgmmaQ5_0LanesR160,
 		Variant: &matmulWgmmaQ5_0LanesR160,
-	}, {
-		Prefer:  preferMatmulWgmmaQ5_0LanesR192,
-		Refuse:  refuseMatmulWgmmaQ5_0LanesR192,
-		Variant: &matmulWgmmaQ5_0LanesR192,
 	}, {
 		Refuse:  refuseMatmulWgmmaQ5_0Lanes,
 		Variant: &matmulWgmmaQ5_0Lanes,

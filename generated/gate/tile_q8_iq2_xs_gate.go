@@ -679,6 +679,193 @@ func refuseTileQ8IQ2XSAvx512vnniT16(q *kernel.Query) int {
 	return -1
 }
 
+// row index of tile-q8/avx512vbmi: lane + 16*vector + 32*tile.
+// token index of tile-q8/avx512vbmi: panel.
+// unit index of tile-q8/avx512vbmi: unit.
+const (
+	// code: the body uses these instructions.
+	tileQ8IQ2XSAvx512vbmiNeedsAvx512vbmi = 1
+	// layout: the body reads 32 rows side by side.
+	tileQ8IQ2XSAvx512vbmiBlockBytes = 2624
+	// block: a row is whole iq2_xs blocks.
+	tileQ8IQ2XSAvx512vbmiColsMultiple = 256
+	// work: an empty axis is no launch.
+	tileQ8IQ2XSAvx512vbmiMinRows = 1
+	// work: an empty axis is no launch.
+	tileQ8IQ2XSAvx512vbmiMinTokens = 1
+	// work: at least one whole 256.
+	tileQ8IQ2XSAvx512vbmiMinCols = 256
+)
+
+var tileQ8IQ2XSAvx512vbmi = kernel.Variant{
+	Args: tileQ8Args,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Feature, Feature: "avx512vbmi", Value: tileQ8IQ2XSAvx512vbmiNeedsAvx512vbmi, Source: "code", Chain: "the body uses these instructions"},
+		{Kind: kernel.Weights, Layout: "rows32index", Value: tileQ8IQ2XSAvx512vbmiBlockBytes, Source: "layout", Chain: "the body reads 32 rows side by side"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiColsMultiple, Source: "block", Chain: "a row is whole iq2_xs blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: tileQ8IQ2XSAvx512vbmiMinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: tileQ8IQ2XSAvx512vbmiMinTokens, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiMinCols, Source: "work", Chain: "at least one whole 256"},
+	},
+	Class:     "q8",
+	Family:    "tile-q8",
+	Format:    "iq2_xs",
+	Name:      "avx512vbmi",
+	RowTile:   32,
+	SameBits:  nil,
+	Switch:    "MINFER_CPU_INTERLEAVE",
+	Symbol:    "tile_q8_iq2_xs_avx512vbmi",
+	TokenTile: 1,
+	UnitElems: 32,
+	Weights:   "rows32index",
+}
+
+func refuseTileQ8IQ2XSAvx512vbmi(q *kernel.Query) int {
+	switch {
+	case !q.Features["avx512vbmi"]:
+		return 0
+	case q.Weights != "rows32index":
+		return 1
+	case q.Cols%tileQ8IQ2XSAvx512vbmiColsMultiple != 0:
+		return 2
+	case q.Rows < tileQ8IQ2XSAvx512vbmiMinRows:
+		return 3
+	case q.Tokens < tileQ8IQ2XSAvx512vbmiMinTokens:
+		return 4
+	case q.Cols < tileQ8IQ2XSAvx512vbmiMinCols:
+		return 5
+	}
+	return -1
+}
+
+// row index of tile-q8/avx512vbmi_t4: lane + 16*pass + 32*tile.
+// token index of tile-q8/avx512vbmi_t4: token + 4*panel.
+// unit index of tile-q8/avx512vbmi_t4: unit.
+const (
+	// code: the body uses these instructions.
+	tileQ8IQ2XSAvx512vbmiT4NeedsAvx512vbmi = 1
+	// layout: the body reads 32 rows side by side.
+	tileQ8IQ2XSAvx512vbmiT4BlockBytes = 2624
+	// block: a row is whole iq2_xs blocks.
+	tileQ8IQ2XSAvx512vbmiT4ColsMultiple = 256
+	// work: an empty axis is no launch.
+	tileQ8IQ2XSAvx512vbmiT4MinRows = 1
+	// work: at least one whole 4.
+	tileQ8IQ2XSAvx512vbmiT4MinTokens = 4
+	// unit: threads work on 4 elements together.
+	tileQ8IQ2XSAvx512vbmiT4TokensMultiple = 4
+	// work: at least one whole 256.
+	tileQ8IQ2XSAvx512vbmiT4MinCols = 256
+)
+
+var tileQ8IQ2XSAvx512vbmiT4 = kernel.Variant{
+	Args: tileQ8Args,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Feature, Feature: "avx512vbmi", Value: tileQ8IQ2XSAvx512vbmiT4NeedsAvx512vbmi, Source: "code", Chain: "the body uses these instructions"},
+		{Kind: kernel.Weights, Layout: "rows32index", Value: tileQ8IQ2XSAvx512vbmiT4BlockBytes, Source: "layout", Chain: "the body reads 32 rows side by side"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiT4ColsMultiple, Source: "block", Chain: "a row is whole iq2_xs blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: tileQ8IQ2XSAvx512vbmiT4MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: tileQ8IQ2XSAvx512vbmiT4MinTokens, Source: "work", Chain: "at least one whole 4"},
+		{Kind: kernel.Multiple, Dim: "tokens", Value: tileQ8IQ2XSAvx512vbmiT4TokensMultiple, Source: "unit", Chain: "threads work on 4 elements together"},
+		{Kind: kernel.Min, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiT4MinCols, Source: "work", Chain: "at least one whole 256"},
+	},
+	Class:     "q8",
+	Family:    "tile-q8",
+	Format:    "iq2_xs",
+	Name:      "avx512vbmi_t4",
+	RowTile:   32,
+	SameBits:  []string{"avx512vbmi"},
+	Switch:    "MINFER_CPU_INTERLEAVE",
+	Symbol:    "tile_q8_iq2_xs_avx512vbmi_t4",
+	TokenTile: 4,
+	UnitElems: 32,
+	Weights:   "rows32index",
+}
+
+func refuseTileQ8IQ2XSAvx512vbmiT4(q *kernel.Query) int {
+	switch {
+	case !q.Features["avx512vbmi"]:
+		return 0
+	case q.Weights != "rows32index":
+		return 1
+	case q.Cols%tileQ8IQ2XSAvx512vbmiT4ColsMultiple != 0:
+		return 2
+	case q.Rows < tileQ8IQ2XSAvx512vbmiT4MinRows:
+		return 3
+	case q.Tokens < tileQ8IQ2XSAvx512vbmiT4MinTokens:
+		return 4
+	case q.Tokens%tileQ8IQ2XSAvx512vbmiT4TokensMultiple != 0:
+		return 5
+	case q.Cols < tileQ8IQ2XSAvx512vbmiT4MinCols:
+		return 6
+	}
+	return -1
+}
+
+// row index of tile-q8/avx512vbmi_t16: lane + 16*pass + 32*tile.
+// token index of tile-q8/avx512vbmi_t16: token + 16*panel.
+// unit index of tile-q8/avx512vbmi_t16: unit.
+const (
+	// code: the body uses these instructions.
+	tileQ8IQ2XSAvx512vbmiT16NeedsAvx512vbmi = 1
+	// layout: the body reads 32 rows side by side.
+	tileQ8IQ2XSAvx512vbmiT16BlockBytes = 2624
+	// block: a row is whole iq2_xs blocks.
+	tileQ8IQ2XSAvx512vbmiT16ColsMultiple = 256
+	// work: an empty axis is no launch.
+	tileQ8IQ2XSAvx512vbmiT16MinRows = 1
+	// work: at least one whole 16.
+	tileQ8IQ2XSAvx512vbmiT16MinTokens = 16
+	// unit: threads work on 16 elements together.
+	tileQ8IQ2XSAvx512vbmiT16TokensMultiple = 16
+	// work: at least one whole 256.
+	tileQ8IQ2XSAvx512vbmiT16MinCols = 256
+)
+
+var tileQ8IQ2XSAvx512vbmiT16 = kernel.Variant{
+	Args: tileQ8Args,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Feature, Feature: "avx512vbmi", Value: tileQ8IQ2XSAvx512vbmiT16NeedsAvx512vbmi, Source: "code", Chain: "the body uses these instructions"},
+		{Kind: kernel.Weights, Layout: "rows32index", Value: tileQ8IQ2XSAvx512vbmiT16BlockBytes, Source: "layout", Chain: "the body reads 32 rows side by side"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiT16ColsMultiple, Source: "block", Chain: "a row is whole iq2_xs blocks"},
+		{Kind: kernel.Min, Dim: "rows", Value: tileQ8IQ2XSAvx512vbmiT16MinRows, Source: "work", Chain: "an empty axis is no launch"},
+		{Kind: kernel.Min, Dim: "tokens", Value: tileQ8IQ2XSAvx512vbmiT16MinTokens, Source: "work", Chain: "at least one whole 16"},
+		{Kind: kernel.Multiple, Dim: "tokens", Value: tileQ8IQ2XSAvx512vbmiT16TokensMultiple, Source: "unit", Chain: "threads work on 16 elements together"},
+		{Kind: kernel.Min, Dim: "cols", Value: tileQ8IQ2XSAvx512vbmiT16MinCols, Source: "work", Chain: "at least one whole 256"},
+	},
+	Class:     "q8",
+	Family:    "tile-q8",
+	Format:    "iq2_xs",
+	Name:      "avx512vbmi_t16",
+	RowTile:   32,
+	SameBits:  []string{"avx512vbmi"},
+	Switch:    "MINFER_CPU_INTERLEAVE",
+	Symbol:    "tile_q8_iq2_xs_avx512vbmi_t16",
+	TokenTile: 16,
+	UnitElems: 32,
+	Weights:   "rows32index",
+}
+
+func refuseTileQ8IQ2XSAvx512vbmiT16(q *kernel.Query) int {
+	switch {
+	case !q.Features["avx512vbmi"]:
+		return 0
+	case q.Weights != "rows32index":
+		return 1
+	case q.Cols%tileQ8IQ2XSAvx512vbmiT16ColsMultiple != 0:
+		return 2
+	case q.Rows < tileQ8IQ2XSAvx512vbmiT16MinRows:
+		return 3
+	case q.Tokens < tileQ8IQ2XSAvx512vbmiT16MinTokens:
+		return 4
+	case q.Tokens%tileQ8IQ2XSAvx512vbmiT16TokensMultiple != 0:
+		return 5
+	case q.Cols < tileQ8IQ2XSAvx512vbmiT16MinCols:
+		return 6
+	}
+	return -1
+}
+
 // TileQ8IQ2XS is the gate: variants in the order in which they are tried.
 var TileQ8IQ2XS = kernel.Entry{
 	Class:  "q8",
@@ -686,6 +873,15 @@ var TileQ8IQ2XS = kernel.Entry{
 	Format: "iq2_xs",
 	Op:     "matmul",
 	Steps: []kernel.Step{{
+		Refuse:  refuseTileQ8IQ2XSAvx512vbmiT16,
+		Variant: &tileQ8IQ2XSAvx512vbmiT16,
+	}, {
+		Refuse:  refuseTileQ8IQ2XSAvx512vbmiT4,
+		Variant: &tileQ8IQ2XSAvx512vbmiT4,
+	}, {
+		Refuse:  refuseTileQ8IQ2XSAvx512vbmi,
+		Variant: &tileQ8IQ2XSAvx512vbmi,
+	}, {
 		Refuse:  refuseTileQ8IQ2XSAvx512vnniT16,
 		Variant: &tileQ8IQ2XSAvx512vnniT16,
 	}, {

@@ -16,6 +16,9 @@ func init() {
 		"tile_q8_iq1_m_avx512vnni":       tileQ8IQ1MAvx512vnni,
 		"tile_q8_iq1_m_avx512vnni_t4":    tileQ8IQ1MAvx512vnniT4,
 		"tile_q8_iq1_m_avx512vnni_t16":   tileQ8IQ1MAvx512vnniT16,
+		"tile_q8_iq1_m_avx512vbmi":       tileQ8IQ1MAvx512vbmi,
+		"tile_q8_iq1_m_avx512vbmi_t4":    tileQ8IQ1MAvx512vbmiT4,
+		"tile_q8_iq1_m_avx512vbmi_t16":   tileQ8IQ1MAvx512vbmiT16,
 		"tile_q8_iq1_s_avx2":             tileQ8IQ1SAvx2,
 		"tile_q8_iq1_s_avx2_t4":          tileQ8IQ1SAvx2T4,
 		"tile_q8_iq1_s_avx2vnni":         tileQ8IQ1SAvx2vnni,
@@ -26,6 +29,9 @@ func init() {
 		"tile_q8_iq1_s_avx512vnni":       tileQ8IQ1SAvx512vnni,
 		"tile_q8_iq1_s_avx512vnni_t4":    tileQ8IQ1SAvx512vnniT4,
 		"tile_q8_iq1_s_avx512vnni_t16":   tileQ8IQ1SAvx512vnniT16,
+		"tile_q8_iq1_s_avx512vbmi":       tileQ8IQ1SAvx512vbmi,
+		"tile_q8_iq1_s_avx512vbmi_t4":    tileQ8IQ1SAvx512vbmiT4,
+		"tile_q8_iq1_s_avx512vbmi_t16":   tileQ8IQ1SAvx512vbmiT16,
 		"tile_q8_iq2_s_avx2":             tileQ8IQ2SAvx2,
 		"tile_q8_iq2_s_avx2_t4":          tileQ8IQ2SAvx2T4,
 		"tile_q8_iq2_s_avx2vnni":         tileQ8IQ2SAvx2vnni,
@@ -36,6 +42,9 @@ func init() {
 		"tile_q8_iq2_s_avx512vnni":       tileQ8IQ2SAvx512vnni,
 		"tile_q8_iq2_s_avx512vnni_t4":    tileQ8IQ2SAvx512vnniT4,
 		"tile_q8_iq2_s_avx512vnni_t16":   tileQ8IQ2SAvx512vnniT16,
+		"tile_q8_iq2_s_avx512vbmi":       tileQ8IQ2SAvx512vbmi,
+		"tile_q8_iq2_s_avx512vbmi_t4":    tileQ8IQ2SAvx512vbmiT4,
+		"tile_q8_iq2_s_avx512vbmi_t16":   tileQ8IQ2SAvx512vbmiT16,
 		"tile_q8_iq2_xs_avx2":            tileQ8IQ2XSAvx2,
 		"tile_q8_iq2_xs_avx2_t4":         tileQ8IQ2XSAvx2T4,
 		"tile_q8_iq2_xs_avx2vnni":        tileQ8IQ2XSAvx2vnni,
@@ -46,6 +55,9 @@ func init() {
 		"tile_q8_iq2_xs_avx512vnni":      tileQ8IQ2XSAvx512vnni,
 		"tile_q8_iq2_xs_avx512vnni_t4":   tileQ8IQ2XSAvx512vnniT4,
 		"tile_q8_iq2_xs_avx512vnni_t16":  tileQ8IQ2XSAvx512vnniT16,
+		"tile_q8_iq2_xs_avx512vbmi":      tileQ8IQ2XSAvx512vbmi,
+		"tile_q8_iq2_xs_avx512vbmi_t4":   tileQ8IQ2XSAvx512vbmiT4,
+		"tile_q8_iq2_xs_avx512vbmi_t16":  tileQ8IQ2XSAvx512vbmiT16,
 		"tile_q8_iq2_xxs_avx2":           tileQ8IQ2XXSAvx2,
 		"tile_q8_iq2_xxs_avx2_t4":        tileQ8IQ2XXSAvx2T4,
 		"tile_q8_iq2_xxs_avx2vnni":       tileQ8IQ2XXSAvx2vnni,
@@ -56,6 +68,9 @@ func init() {
 		"tile_q8_iq2_xxs_avx512vnni":     tileQ8IQ2XXSAvx512vnni,
 		"tile_q8_iq2_xxs_avx512vnni_t4":  tileQ8IQ2XXSAvx512vnniT4,
 		"tile_q8_iq2_xxs_avx512vnni_t16": tileQ8IQ2XXSAvx512vnniT16,
+		"tile_q8_iq2_xxs_avx512vbmi":     tileQ8IQ2XXSAvx512vbmi,
+		"tile_q8_iq2_xxs_avx512vbmi_t4":  tileQ8IQ2XXSAvx512vbmiT4,
+		"tile_q8_iq2_xxs_avx512vbmi_t16": tileQ8IQ2XXSAvx512vbmiT16,
 		"tile_q8_iq3_s_avx2":             tileQ8IQ3SAvx2,
 		"tile_q8_iq3_s_avx2_t4":          tileQ8IQ3SAvx2T4,
 		"tile_q8_iq3_s_avx2vnni":         tileQ8IQ3SAvx2vnni,
@@ -66,6 +81,9 @@ func init() {
 		"tile_q8_iq3_s_avx512vnni":       tileQ8IQ3SAvx512vnni,
 		"tile_q8_iq3_s_avx512vnni_t4":    tileQ8IQ3SAvx512vnniT4,
 		"tile_q8_iq3_s_avx512vnni_t16":   tileQ8IQ3SAvx512vnniT16,
+		"tile_q8_iq3_s_avx512vbmi":       tileQ8IQ3SAvx512vbmi,
+		"tile_q8_iq3_s_avx512vbmi_t4":    tileQ8IQ3SAvx512vbmiT4,
+		"tile_q8_iq3_s_avx512vbmi_t16":   tileQ8IQ3SAvx512vbmiT16,
 		"tile_q8_iq3_xxs_avx2":           tileQ8IQ3XXSAvx2,
 		"tile_q8_iq3_xxs_avx2_t4":        tileQ8IQ3XXSAvx2T4,
 		"tile_q8_iq3_xxs_avx2vnni":       tileQ8IQ3XXSAvx2vnni,
@@ -76,6 +94,9 @@ func init() {
 		"tile_q8_iq3_xxs_avx512vnni":     tileQ8IQ3XXSAvx512vnni,
 		"tile_q8_iq3_xxs_avx512vnni_t4":  tileQ8IQ3XXSAvx512vnniT4,
 		"tile_q8_iq3_xxs_avx512vnni_t16": tileQ8IQ3XXSAvx512vnniT16,
+		"tile_q8_iq3_xxs_avx512vbmi":     tileQ8IQ3XXSAvx512vbmi,
+		"tile_q8_iq3_xxs_avx512vbmi_t4":  tileQ8IQ3XXSAvx512vbmiT4,
+		"tile_q8_iq3_xxs_avx512vbmi_t16": tileQ8IQ3XXSAvx512vbmiT16,
 		"tile_q8_iq4_nl_avx2":            tileQ8IQ4NLAvx2,
 		"tile_q8_iq4_nl_avx2_t4":         tileQ8IQ4NLAvx2T4,
 		"tile_q8_iq4_nl_avx2vnni":        tileQ8IQ4NLAvx2vnni,
@@ -236,6 +257,9 @@ func init() {
 		"tile_q8_tq1_0_avx512vnni":       tileQ8TQ1_0Avx512vnni,
 		"tile_q8_tq1_0_avx512vnni_t4":    tileQ8TQ1_0Avx512vnniT4,
 		"tile_q8_tq1_0_avx512vnni_t16":   tileQ8TQ1_0Avx512vnniT16,
+		"tile_q8_tq1_0_avx512vbmi":       tileQ8TQ1_0Avx512vbmi,
+		"tile_q8_tq1_0_avx512vbmi_t4":    tileQ8TQ1_0Avx512vbmiT4,
+		"tile_q8_tq1_0_avx512vbmi_t16":   tileQ8TQ1_0Avx512vbmiT16,
 		"tile_q8_tq2_0_avx2":             tileQ8TQ2_0Avx2,
 		"tile_q8_tq2_0_avx2_t4":          tileQ8TQ2_0Avx2T4,
 		"tile_q8_tq2_0_avx2vnni":         tileQ8TQ2_0Avx2vnni,
@@ -300,6 +324,15 @@ func tileQ8IQ1MAvx512vnniT4(a *Args)
 func tileQ8IQ1MAvx512vnniT16(a *Args)
 
 //go:noescape
+func tileQ8IQ1MAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ1MAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ1MAvx512vbmiT16(a *Args)
+
+//go:noescape
 func tileQ8IQ1SAvx2(a *Args)
 
 //go:noescape
@@ -328,6 +361,15 @@ func tileQ8IQ1SAvx512vnniT4(a *Args)
 
 //go:noescape
 func tileQ8IQ1SAvx512vnniT16(a *Args)
+
+//go:noescape
+func tileQ8IQ1SAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ1SAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ1SAvx512vbmiT16(a *Args)
 
 //go:noescape
 func tileQ8IQ2SAvx2(a *Args)
@@ -360,6 +402,15 @@ func tileQ8IQ2SAvx512vnniT4(a *Args)
 func tileQ8IQ2SAvx512vnniT16(a *Args)
 
 //go:noescape
+func tileQ8IQ2SAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ2SAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ2SAvx512vbmiT16(a *Args)
+
+//go:noescape
 func tileQ8IQ2XSAvx2(a *Args)
 
 //go:noescape
@@ -388,6 +439,15 @@ func tileQ8IQ2XSAvx512vnniT4(a *Args)
 
 //go:noescape
 func tileQ8IQ2XSAvx512vnniT16(a *Args)
+
+//go:noescape
+func tileQ8IQ2XSAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ2XSAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ2XSAvx512vbmiT16(a *Args)
 
 //go:noescape
 func tileQ8IQ2XXSAvx2(a *Args)
@@ -420,6 +480,15 @@ func tileQ8IQ2XXSAvx512vnniT4(a *Args)
 func tileQ8IQ2XXSAvx512vnniT16(a *Args)
 
 //go:noescape
+func tileQ8IQ2XXSAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ2XXSAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ2XXSAvx512vbmiT16(a *Args)
+
+//go:noescape
 func tileQ8IQ3SAvx2(a *Args)
 
 //go:noescape
@@ -450,6 +519,15 @@ func tileQ8IQ3SAvx512vnniT4(a *Args)
 func tileQ8IQ3SAvx512vnniT16(a *Args)
 
 //go:noescape
+func tileQ8IQ3SAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ3SAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ3SAvx512vbmiT16(a *Args)
+
+//go:noescape
 func tileQ8IQ3XXSAvx2(a *Args)
 
 //go:noescape
@@ -478,6 +556,15 @@ func tileQ8IQ3XXSAvx512vnniT4(a *Args)
 
 //go:noescape
 func tileQ8IQ3XXSAvx512vnniT16(a *Args)
+
+//go:noescape
+func tileQ8IQ3XXSAvx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8IQ3XXSAvx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8IQ3XXSAvx512vbmiT16(a *Args)
 
 //go:noescape
 func tileQ8IQ4NLAvx2(a *Args)
@@ -958,6 +1045,15 @@ func tileQ8TQ1_0Avx512vnniT4(a *Args)
 
 //go:noescape
 func tileQ8TQ1_0Avx512vnniT16(a *Args)
+
+//go:noescape
+func tileQ8TQ1_0Avx512vbmi(a *Args)
+
+//go:noescape
+func tileQ8TQ1_0Avx512vbmiT4(a *Args)
+
+//go:noescape
+func tileQ8TQ1_0Avx512vbmiT16(a *Args)
 
 //go:noescape
 func tileQ8TQ2_0Avx2(a *Args)

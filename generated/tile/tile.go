@@ -14,8 +14,11 @@ import (
 	"github.com/minfer/minfer/runtime/numeric"
 )
 
-// Layout is what gates call the layout of weights in tiles.
+// Layout is what gates call the layout that most formats have.
 const Layout = "rows32"
+
+// Layouts is what gates call the layouts of weights in tiles, those first that take less memory.
+var Layouts = []string{"rows32index", "rows32"}
 
 // Rows is the number of rows of a tile. A matrix whose rows are no multiple of it ends in a tile with rows of zeros.
 const Rows = 32
@@ -49,6 +52,7 @@ var kernels map[string]func(*Args)
 // Format is the layout of one format.
 type Format struct {
 	Name       string
+	Layout     string
 	BlockElems int // of a row
 	FileBytes  int // of a row's block in a file
 	BlockBytes int // of the blocks of a tile's rows
@@ -56,9 +60,9 @@ type Format struct {
 	weights    func(dst []int8, src []byte)
 }
 
-// For is the layout of a format; false where it has none.
-func For(t format.Type) (*Format, bool) {
-	f, ok := formats[t]
+// For is a format in a layout; false where it has none of that name.
+func For(t format.Type, layout string) (*Format, bool) {
+	f, ok := formats[layout][t]
 	return f, ok
 }
 
@@ -71,31 +75,43 @@ func (f *Format) Pack(dst []byte, r int, src []byte, w []int8) {
 	f.pack(dst, r, src, w[:f.BlockElems], f.weights)
 }
 
-var formats = map[format.Type]*Format{
-	format.IQ1M:   {Name: "iq1_m", BlockElems: 256, FileBytes: 56, BlockBytes: 3328, pack: packIQ1M},
-	format.IQ1S:   {Name: "iq1_s", BlockElems: 256, FileBytes: 50, BlockBytes: 3264, pack: packIQ1S},
-	format.IQ2S:   {Name: "iq2_s", BlockElems: 256, FileBytes: 82, BlockBytes: 3392, pack: packIQ2S},
-	format.IQ2XS:  {Name: "iq2_xs", BlockElems: 256, FileBytes: 74, BlockBytes: 3392, pack: packIQ2XS},
-	format.IQ2XXS: {Name: "iq2_xxs", BlockElems: 256, FileBytes: 66, BlockBytes: 3264, pack: packIQ2XXS},
-	format.IQ3S:   {Name: "iq3_s", BlockElems: 256, FileBytes: 110, BlockBytes: 4288, pack: packIQ3S},
-	format.IQ3XXS: {Name: "iq3_xxs", BlockElems: 256, FileBytes: 98, BlockBytes: 4288, pack: packIQ3XXS},
-	format.IQ4NL:  {Name: "iq4_nl", BlockElems: 32, FileBytes: 18, BlockBytes: 576, pack: packIQ4NL},
-	format.IQ4XS:  {Name: "iq4_xs", BlockElems: 256, FileBytes: 136, BlockBytes: 4352, pack: packIQ4XS},
-	format.MXFP4:  {Name: "mxfp4", BlockElems: 32, FileBytes: 17, BlockBytes: 576, pack: packMXFP4},
-	format.Q2K:    {Name: "q2_K", BlockElems: 256, FileBytes: 84, BlockBytes: 2688, pack: packQ2K},
-	format.Q3K:    {Name: "q3_K", BlockElems: 256, FileBytes: 110, BlockBytes: 3520, pack: packQ3K},
-	format.Q4_0:   {Name: "q4_0", BlockElems: 32, FileBytes: 18, BlockBytes: 576, pack: packQ4_0},
-	format.Q4_1:   {Name: "q4_1", BlockElems: 32, FileBytes: 20, BlockBytes: 640, pack: packQ4_1},
-	format.Q4K:    {Name: "q4_K", BlockElems: 256, FileBytes: 144, BlockBytes: 4608, pack: packQ4K},
-	format.Q5_0:   {Name: "q5_0", BlockElems: 32, FileBytes: 22, BlockBytes: 704, pack: packQ5_0},
-	format.Q5_1:   {Name: "q5_1", BlockElems: 32, FileBytes: 24, BlockBytes: 768, pack: packQ5_1},
-	format.Q5K:    {Name: "q5_K", BlockElems: 256, FileBytes: 176, BlockBytes: 5632, pack: packQ5K},
-	format.Q6K:    {Name: "q6_K", BlockElems: 256, FileBytes: 210, BlockBytes: 6720, pack: packQ6K},
-	format.Q8_0:   {Name: "q8_0", BlockElems: 32, FileBytes: 34, BlockBytes: 1088, pack: packQ8_0},
-	format.Q8_1:   {Name: "q8_1", BlockElems: 32, FileBytes: 36, BlockBytes: 1088, pack: packQ8_1},
-	format.Q8K:    {Name: "q8_K", BlockElems: 256, FileBytes: 292, BlockBytes: 8320, pack: packQ8K},
-	format.TQ1_0:  {Name: "tq1_0", BlockElems: 256, FileBytes: 54, BlockBytes: 2112, pack: packTQ1_0},
-	format.TQ2_0:  {Name: "tq2_0", BlockElems: 256, FileBytes: 66, BlockBytes: 2112, pack: packTQ2_0},
+var formats = map[string]map[format.Type]*Format{
+	"rows32index": {
+		format.IQ1M:   {Name: "iq1_m", Layout: "rows32index", BlockElems: 256, FileBytes: 56, BlockBytes: 1920, pack: packIQ1MRows32index},
+		format.IQ1S:   {Name: "iq1_s", Layout: "rows32index", BlockElems: 256, FileBytes: 50, BlockBytes: 1728, pack: packIQ1SRows32index},
+		format.IQ2S:   {Name: "iq2_s", Layout: "rows32index", BlockElems: 256, FileBytes: 82, BlockBytes: 2752, pack: packIQ2SRows32index},
+		format.IQ2XS:  {Name: "iq2_xs", Layout: "rows32index", BlockElems: 256, FileBytes: 74, BlockBytes: 2624, pack: packIQ2XSRows32index},
+		format.IQ2XXS: {Name: "iq2_xxs", Layout: "rows32index", BlockElems: 256, FileBytes: 66, BlockBytes: 2240, pack: packIQ2XXSRows32index},
+		format.IQ3S:   {Name: "iq3_s", Layout: "rows32index", BlockElems: 256, FileBytes: 110, BlockBytes: 3776, pack: packIQ3SRows32index},
+		format.IQ3XXS: {Name: "iq3_xxs", Layout: "rows32index", BlockElems: 256, FileBytes: 98, BlockBytes: 3264, pack: packIQ3XXSRows32index},
+		format.TQ1_0:  {Name: "tq1_0", Layout: "rows32index", BlockElems: 256, FileBytes: 54, BlockBytes: 1856, pack: packTQ1_0Rows32index},
+	},
+	"rows32": {
+		format.IQ1M:   {Name: "iq1_m", Layout: "rows32", BlockElems: 256, FileBytes: 56, BlockBytes: 3328, pack: packIQ1M},
+		format.IQ1S:   {Name: "iq1_s", Layout: "rows32", BlockElems: 256, FileBytes: 50, BlockBytes: 3264, pack: packIQ1S},
+		format.IQ2S:   {Name: "iq2_s", Layout: "rows32", BlockElems: 256, FileBytes: 82, BlockBytes: 3392, pack: packIQ2S},
+		format.IQ2XS:  {Name: "iq2_xs", Layout: "rows32", BlockElems: 256, FileBytes: 74, BlockBytes: 3392, pack: packIQ2XS},
+		format.IQ2XXS: {Name: "iq2_xxs", Layout: "rows32", BlockElems: 256, FileBytes: 66, BlockBytes: 3264, pack: packIQ2XXS},
+		format.IQ3S:   {Name: "iq3_s", Layout: "rows32", BlockElems: 256, FileBytes: 110, BlockBytes: 4288, pack: packIQ3S},
+		format.IQ3XXS: {Name: "iq3_xxs", Layout: "rows32", BlockElems: 256, FileBytes: 98, BlockBytes: 4288, pack: packIQ3XXS},
+		format.IQ4NL:  {Name: "iq4_nl", Layout: "rows32", BlockElems: 32, FileBytes: 18, BlockBytes: 576, pack: packIQ4NL},
+		format.IQ4XS:  {Name: "iq4_xs", Layout: "rows32", BlockElems: 256, FileBytes: 136, BlockBytes: 4352, pack: packIQ4XS},
+		format.MXFP4:  {Name: "mxfp4", Layout: "rows32", BlockElems: 32, FileBytes: 17, BlockBytes: 576, pack: packMXFP4},
+		format.Q2K:    {Name: "q2_K", Layout: "rows32", BlockElems: 256, FileBytes: 84, BlockBytes: 2688, pack: packQ2K},
+		format.Q3K:    {Name: "q3_K", Layout: "rows32", BlockElems: 256, FileBytes: 110, BlockBytes: 3520, pack: packQ3K},
+		format.Q4_0:   {Name: "q4_0", Layout: "rows32", BlockElems: 32, FileBytes: 18, BlockBytes: 576, pack: packQ4_0},
+		format.Q4_1:   {Name: "q4_1", Layout: "rows32", BlockElems: 32, FileBytes: 20, BlockBytes: 640, pack: packQ4_1},
+		format.Q4K:    {Name: "q4_K", Layout: "rows32", BlockElems: 256, FileBytes: 144, BlockBytes: 4608, pack: packQ4K},
+		format.Q5_0:   {Name: "q5_0", Layout: "rows32", BlockElems: 32, FileBytes: 22, BlockBytes: 704, pack: packQ5_0},
+		format.Q5_1:   {Name: "q5_1", Layout: "rows32", BlockElems: 32, FileBytes: 24, BlockBytes: 768, pack: packQ5_1},
+		format.Q5K:    {Name: "q5_K", Layout: "rows32", BlockElems: 256, FileBytes: 176, BlockBytes: 5632, pack: packQ5K},
+		format.Q6K:    {Name: "q6_K", Layout: "rows32", BlockElems: 256, FileBytes: 210, BlockBytes: 6720, pack: packQ6K},
+		format.Q8_0:   {Name: "q8_0", Layout: "rows32", BlockElems: 32, FileBytes: 34, BlockBytes: 1088, pack: packQ8_0},
+		format.Q8_1:   {Name: "q8_1", Layout: "rows32", BlockElems: 32, FileBytes: 36, BlockBytes: 1088, pack: packQ8_1},
+		format.Q8K:    {Name: "q8_K", Layout: "rows32", BlockElems: 256, FileBytes: 292, BlockBytes: 8320, pack: packQ8K},
+		format.TQ1_0:  {Name: "tq1_0", Layout: "rows32", BlockElems: 256, FileBytes: 54, BlockBytes: 2112, pack: packTQ1_0},
+		format.TQ2_0:  {Name: "tq2_0", Layout: "rows32", BlockElems: 256, FileBytes: 66, BlockBytes: 2112, pack: packTQ2_0},
+	},
 }
 
 // PanelBytes is the size of a unit of a panel of so many tokens: the tokens' 32 rounded activations, then for each token the
@@ -155,9 +171,11 @@ func Plain(symbol string) func(*PlainArgs) { return plain[symbol] }
 var plain map[string]func(*PlainArgs)
 
 func init() {
-	for t, f := range formats {
-		k, _ := cpu.For(t)
-		f.weights = k.Weights
+	for _, layout := range formats {
+		for t, f := range layout {
+			k, _ := cpu.For(t)
+			f.weights = k.Weights
+		}
 	}
 }
 
@@ -201,4 +219,47 @@ func putLanes(dst []byte, x uint64) {
 	_ = dst[128+3]
 	binary.LittleEndian.PutUint32(dst, uint32(x))
 	binary.LittleEndian.PutUint32(dst[128:], uint32(x>>32))
+}
+
+// putSigns writes the signs of the weights of a row's block: those of lane i of a unit and element e to bit 2e + i%2 of byte i/2 where
+// an entry of the codebook is two lanes, else to bit 2e + i/4 of byte i%4. dst is the row's place in the first vector.
+func putSigns(dst []byte, weights []int8, pairs bool) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(weights))), len(weights))
+	for u := 0; len(w) >= UnitElems; u, w = u+1, w[UnitElems:] {
+		var all uint32
+		for k := range 4 {
+			x := binary.LittleEndian.Uint64(w[8*k:]) >> 7 & 0x0101010101010101
+			x = (x | x>>6 | x>>12 | x>>18) & 0x0000005500000055 // the second lane's in the upper half
+			if pairs {
+				all |= uint32(x|x>>31) << (8 * k)
+			} else {
+				all |= uint32(x|x>>24) << (k/2 + k%2*16)
+			}
+		}
+		binary.LittleEndian.PutUint32(dst[u*128:], all)
+	}
+}
+
+// putNibble writes four bits of a row; rows lie side by side.
+func putNibble(dst []byte, row int, bits uint32) {
+	shift := row % 2 * 4
+	dst[row/2] = dst[row/2]&^(15<<shift) | byte(bits)<<shift
+}
+
+// putTrits writes the trits of a row's block, a byte each, several to a number of base 3. low and last are the row's places.
+func putTrits(low, high0, high1, last []byte, row int, trits []int8) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(trits))), len(trits))
+	for u := 0; len(w) >= UnitElems; u, w = u+1, w[UnitElems:] {
+		var x [8]uint32 // of each lane, a byte an element
+		for i := range x {
+			x[i] = binary.LittleEndian.Uint32(w[4*i:])
+		}
+		first, second, third := x[0]+3*x[1]+9*x[2], x[3]+3*x[4]+9*x[5], x[6]+3*x[7]
+		binary.LittleEndian.PutUint32(low[u*128:], first|second&0x07070707<<5)
+		for i, high := range [2][]byte{high0, high1} {
+			b := second >> (3 + i) & 0x01010101
+			putNibble(high[u*128/8:], row, (b|b>>7|b>>14|b>>21)&15)
+		}
+		binary.LittleEndian.PutUint16(last[u*128/2:], uint16(third&0xf|third>>4&0xf0|third>>8&0xf00|third>>12&0xf000))
+	}
 }

@@ -50,45 +50,62 @@ func needs(t testing.TB, v *kernel.Variant) cpufeature.Level {
 	return cpufeature.Portable
 }
 
-// eachFormat runs a test on every format that has tiles.
+// eachFormat runs a test on every layout of every format that has tiles.
 func eachFormat(t *testing.T, test func(t *testing.T, e *kernel.Entry, f *tile.Format, k cpu.Kernels)) {
 	for _, e := range gate.CPU {
 		info, ok := format.ByName(e.Format)
 		if !ok {
 			t.Fatalf("gate of %s, a format that is not there", e.Format)
 		}
-		f, ok := tile.For(info.Type)
-		if !ok || e.Class != "q8" {
-			continue
+		for _, layout := range tile.Layouts {
+			f, ok := tile.For(info.Type, layout)
+			if !ok || e.Class != "q8" {
+				continue
+			}
+			name := e.Format
+			if layout != tile.Layout {
+				name += "_" + layout
+			}
+			t.Run(name, func(t *testing.T) {
+				k, _ := cpu.For(info.Type)
+				test(t, e, f, k)
+			})
 		}
-		t.Run(e.Format, func(t *testing.T) {
-			k, _ := cpu.For(info.Type)
-			test(t, e, f, k)
-		})
 	}
 }
 
 // eachKernel runs a test on every kernel of every format that this machine runs.
 func eachKernel(t *testing.T, test func(t *testing.T, f *tile.Format, k cpu.Kernels, v *kernel.Variant, run func(*tile.Args))) {
-	eachFormat(t, func(t *testing.T, e *kernel.Entry, f *tile.Format, k cpu.Kernels) {
-		for _, s := range e.Steps {
-			v := s.Variant
-			l := needs(t, v)
-			if l == cpufeature.Portable {
-				continue
-			}
-			t.Run(v.Name, func(t *testing.T) {
-				run := tile.Kernel(v.Symbol)
-				if run == nil {
-					t.Skip("this build has no assembly")
-				}
-				if !slices.Contains(cpufeature.Levels(), l) {
-					t.Skipf("this CPU does not run %s", l)
-				}
-				test(t, f, k, v, run)
-			})
+	for _, e := range gate.CPU {
+		info, ok := format.ByName(e.Format)
+		if !ok || e.Class != "q8" {
+			continue
 		}
-	})
+		t.Run(e.Format, func(t *testing.T) {
+			k, _ := cpu.For(info.Type)
+			for _, s := range e.Steps {
+				v := s.Variant
+				l := needs(t, v)
+				if l == cpufeature.Portable {
+					continue
+				}
+				t.Run(v.Name, func(t *testing.T) {
+					run := tile.Kernel(v.Symbol)
+					if run == nil {
+						t.Skip("this build has no assembly")
+					}
+					if !slices.Contains(cpufeature.Levels(), l) {
+						t.Skipf("this CPU does not run %s", l)
+					}
+					f, ok := tile.For(info.Type, string(v.Weights))
+					if !ok {
+						t.Fatalf("no layout %s", v.Weights)
+					}
+					test(t, f, k, v, run)
+				})
+			}
+		})
+	}
 }
 
 // TestEveryVariantHasAKernel: gates name kernels that are there, all of them.
@@ -233,7 +250,7 @@ func (m *matrix) multiply(t testing.TB, v *kernel.Variant, run func(*tile.Args),
 func TestPack(t *testing.T) {
 	eachFormat(t, func(t *testing.T, _ *kernel.Entry, f *tile.Format, k cpu.Kernels) {
 		r := rand.New(rand.NewPCG(7, 1))
-		stored := catalog[f.Name].TileAs(tile.Layout).Stored
+		stored := catalog[f.Name].TileAs(model.WeightLayout(f.Layout)).Stored
 		for _, sane := range []bool{true, false} {
 			m := newMatrix(f, k, tile.Rows, 2, r)
 			if !sane {
@@ -271,9 +288,9 @@ func TestPackKeepsOtherRows(t *testing.T) {
 	eachFormat(t, func(t *testing.T, _ *kernel.Entry, f *tile.Format, k cpu.Kernels) {
 		r := rand.New(rand.NewPCG(7, 2))
 		m := newMatrix(f, k, tile.Rows, 1, r)
-		before, _ := interp.Dequantize(catalog[f.Name].TileAs(tile.Layout).Stored, m.tiles)
+		before, _ := interp.Dequantize(catalog[f.Name].TileAs(model.WeightLayout(f.Layout)).Stored, m.tiles)
 		f.Pack(m.tiles, 5, rowOf(f, k, 1, r), make([]int8, f.BlockElems))
-		after, _ := interp.Dequantize(catalog[f.Name].TileAs(tile.Layout).Stored, m.tiles)
+		after, _ := interp.Dequantize(catalog[f.Name].TileAs(model.WeightLayout(f.Layout)).Stored, m.tiles)
 		for i := range before {
 			if row := i / f.BlockElems; row != 5 && before[i] != after[i] {
 				t.Fatalf("row %d element %d becomes %g, was %g", row, i%f.BlockElems, after[i], before[i])

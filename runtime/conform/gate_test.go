@@ -151,8 +151,11 @@ func TestGatesByName(t *testing.T) {
 		{"matmul-wgmma", "q6_K", hopper(lanes(5120, 5120, 384)), "lanes"}, // three rounds of tokens are one of blocks either way
 		{"matmul-wgmma", "q6_K", hopper(lanes(4224, 5120, 512)), "lanes"},
 		{"matmul-wgmma", "q6_K", hopper(lanes(5281, 5120, 512)), "lanes"},
-		{"matmul-wgmma", "q6_K", hopper(lanes(18944, 3584, 512)), "lanes_r192"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(18944, 3584, 512)), "lanes"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(13824, 5120, 512)), "lanes_r160"},
 		{"matmul-wgmma", "q6_K", hopper(lanes(1536, 3584, 512)), "lanes_r64"},
+		{"matmul-wgmma", "q6_K", hopper(lanes(512, 3584, 512)), "lanes_small"},
+		{"matmul-wgmma", "q6_K", opted(lanes(5120, 5120, 512)), "sm_80 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
 		{"matmul-wgmma", "q6_K", opted(lanes(5120, 5120, 512)), "sm_80 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
 		{"matmul-bf16", "q6_K", opted(padded(2048, 5120, 512)), "padded_small"},
 		{"matmul-bf16", "q6_K", padded(5120, 5120, 128*65535+1), "tokens 8388481 breaks tokens <= 8388480 (grid: 65535 blocks in grid.y * 128 tokens a block)"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Level is a set of instructions. A higher level is a better choice where it is there; AVX512 and AVX512VNNI do not
+// Level is a set of instructions. A higher level is a better choice where it is there; the levels of AVX512 do not
 // include the dot products of AVX2VNNI.
 type Level uint8
 
@@ -20,9 +20,10 @@ const (
 	AVX2VNNI                // AVX2 with the 8-bit dot products of AVX-VNNI
 	AVX512                  // AVX-512 F, BW, DQ, VL, beside AVX2
 	AVX512VNNI              // AVX512 with the 8-bit dot products of AVX512_VNNI
+	AVX512VBMI              // AVX512VNNI with the permutations of bytes of AVX512_VBMI
 )
 
-var names = [...]string{Portable: "portable", AVX2: "avx2", AVX2VNNI: "avx2vnni", AVX512: "avx512", AVX512VNNI: "avx512vnni"}
+var names = [...]string{Portable: "portable", AVX2: "avx2", AVX2VNNI: "avx2vnni", AVX512: "avx512", AVX512VNNI: "avx512vnni", AVX512VBMI: "avx512vbmi"}
 
 // String is the name that Parse reads.
 func (l Level) String() string {
@@ -32,12 +33,12 @@ func (l Level) String() string {
 	return names[l]
 }
 
-// Vector is the level without its 8-bit dot products: Portable, AVX2 or AVX512.
+// Vector is the level without what products with weights alone need: Portable, AVX2 or AVX512.
 func (l Level) Vector() Level {
 	switch l {
 	case AVX2VNNI:
 		return AVX2
-	case AVX512VNNI:
+	case AVX512VNNI, AVX512VBMI:
 		return AVX512
 	}
 	return l
@@ -54,6 +55,8 @@ func (l Level) Has(other Level) bool {
 		return l == AVX2VNNI
 	case AVX512:
 		return l >= AVX512
+	case AVX512VNNI:
+		return l >= AVX512VNNI
 	}
 	return l == other
 }

@@ -21,6 +21,9 @@ func detect() []Level {
 	found = append(found, AVX512)
 	if x.HasAVX512VNNI {
 		found = append(found, AVX512VNNI)
+		if x.HasAVX512VBMI {
+			found = append(found, AVX512VBMI)
+		}
 	}
 	return found
 }

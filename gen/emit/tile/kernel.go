@@ -36,6 +36,7 @@ var levels = []*level{
 	{name: "avx2vnni", bits: 256, dot: vex},
 	{name: "avx512", bits: 512, dot: pairs},
 	{name: "avx512vnni", bits: 512, dot: evex},
+	{name: "avx512vbmi", bits: 512, dot: evex},
 }
 
 // levelOf is the level that a variant's body is for.
@@ -47,7 +48,7 @@ func levelOf(v *model.Variant) (*level, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("variant %s needs %v; bodies are known for one of avx2, avx2vnni, avx512, avx512vnni", v.Name, v.Features)
+	return nil, fmt.Errorf("variant %s needs %v; bodies are known for one of avx2, avx2vnni, avx512, avx512vnni, avx512vbmi", v.Name, v.Features)
 }
 
 func (l *level) lanes() int { return l.bits / 32 }
@@ -84,6 +85,8 @@ type kernel struct {
 	free   []vec
 	kept   map[uint32]vec // masks that stay in a register
 	table  vec            // of levels, where it stays in a register
+	shifts map[[2]int]vec // of a book: the patterns that stay in a register
+	lineIn map[int]vec    // of trits: the lines that do
 }
 
 // The registers of a kernel.
@@ -139,6 +142,9 @@ func newKernel(a *asm, t *model.Tile, name string, tokens, vecs int) *kernel {
 	return k
 }
 
+// looks reports whether words are looked up in tables.
+func (k *kernel) looks() bool { return k.t.Index != nil || k.t.Trits != nil }
+
 func (k *kernel) runs() int   { return k.t.UnitElems / k.run }
 func (k *kernel) perRun() int { return k.run / k.t.LaneElems }
 
@@ -162,12 +168,16 @@ func (k *kernel) sum(token, v int) vec { return vec(v*k.tokens + token) }
 // word is the register of the decoded bytes of a lane position.
 func (k *kernel) word(i int) vec { return vec(k.vecs*k.tokens + i) }
 
-// slots is the vectors of scratch memory that a unit takes for each vector of rows: scales, then offsets.
+// slots is the vectors of scratch memory that a unit takes for each vector of rows: scales, then offsets, then the bit of its words.
 func (k *kernel) slots() int {
-	if k.t.Offset.Empty() {
-		return k.runs()
+	n := k.runs()
+	if !k.t.Offset.Empty() {
+		n *= 2
 	}
-	return 2 * k.runs()
+	if k.t.Index != nil && k.t.Index.Group != nil {
+		n++
+	}
+	return n
 }
 
 // scratchAt is the offset in a unit's scratch of a scale or an offset.
@@ -182,7 +192,7 @@ func (k *kernel) scratchAt(v, run int, offset bool) int {
 func (k *kernel) unitScratch() int { return k.vecs * k.slots() * k.bytes() }
 
 // scratchBytes is what a kernel needs of scratch memory.
-func (k *kernel) scratchBytes() int { return k.t.Units * k.unitScratch() }
+func (k *kernel) scratchBytes() int { return k.t.Units*k.unitScratch() + cacheLine*len(k.lines()) }
 
 func (k *kernel) write() {
 	k.fn = ir.NewFunction(k.name)
@@ -199,11 +209,16 @@ func (k *kernel) write() {
 	}
 
 	k.op("MOVQ", operand.NewParamAddr("a", 0), rArgs)
+	if k.looks() {
+		k.openBook()
+	}
 	k.keep()
 	k.op("MOVQ", mem(rArgs, args.w), rTile)
 	k.op("MOVQ", mem(rArgs, args.y), rY)
 	k.op("MOVQ", mem(rArgs, args.bias), rBias)
-	k.op("XORL", reg.R15L, reg.R15L)
+	if !k.looks() {
+		k.op("XORL", reg.R15L, reg.R15L)
+	}
 	tiles := k.loop("tile")
 	k.op("XORL", reg.R8L, reg.R8L)
 	pass := k.loop("pass")
@@ -221,6 +236,12 @@ func (k *kernel) write() {
 	k.scales()
 	k.op("MOVQ", mem(rArgs, args.scratch), rScale)
 	k.op("XORL", reg.R14L, reg.R14L)
+	switch {
+	case k.t.Index != nil:
+		k.pointHigh()
+	case k.t.Trits != nil:
+		k.pointTrits()
+	}
 	if k.t.Units == 1 {
 		k.unit()
 	} else {
@@ -247,7 +268,9 @@ func (k *kernel) write() {
 	k.op("MOVQ", rW, rTile)
 	k.op("DECQ", mem(rArgs, args.tiles))
 	k.op("JNZ", tiles)
-	k.op("MOVQ", rBad, mem(rArgs, args.bad))
+	if !k.looks() {
+		k.op("MOVQ", rBad, mem(rArgs, args.bad))
+	}
 	k.op("VZEROUPPER")
 	k.op("RET")
 }
@@ -257,6 +280,14 @@ func (k *kernel) keep() {
 	const others = 8 + 14 // words, and what scales, decode and dots take at a time
 	k.kept, k.table = map[uint32]vec{}, none
 	room := len(k.free) - others
+	switch {
+	case k.t.Index != nil:
+		k.keepBook()
+		return
+	case k.t.Trits != nil:
+		k.keepTrits()
+		return
+	}
 	if k.levels != nil && room > 0 {
 		k.table = k.free[len(k.free)-1]
 		k.free = k.free[:len(k.free)-1]
@@ -369,6 +400,11 @@ func (k *kernel) scales() {
 		scale := k.factors(t.Scale, v, times)
 		offset := k.factors(t.Offset, v, 1)
 		unit := func() {
+			if k.t.Index != nil && k.t.Index.Group != nil {
+				k.spreadBit(v, func(g *model.TileGroup, p model.TilePiece, inst int) vec {
+					return state[item{p.Field, p.At[inst] / (p.ItemBits * t.Rows)}]
+				})
+			}
 			for i := range k.runs() {
 				k.product(t.Scale, scale, v, i, func(g *model.TileGroup, p model.TilePiece, inst int) vec {
 					return state[item{p.Field, p.At[inst] / (p.ItemBits * t.Rows)}]
@@ -567,6 +603,15 @@ func (k *kernel) or(src, dst vec) {
 // unit multiplies one unit. Where there are registers for the words of all runs their scaled sums are added before the activations'
 // scale is applied, once for all; else run by run.
 func (k *kernel) unit() {
+	if k.looks() {
+		if k.t.Index != nil {
+			k.unitOfBook()
+		} else {
+			k.unitOfTrits()
+		}
+		k.op("ADDQ", operand.U32(panelBytes(k.tokens)), rX)
+		return
+	}
 	for v := range k.vecs {
 		if k.bits == 512 {
 			k.decode(v, 0, k.runs())
@@ -898,6 +943,10 @@ func (k *kernel) finish() {
 		k.op("SETNE", reg.AL)
 		k.op("MOVBLZX", reg.AL, reg.EAX)
 	}
-	k.op("ORQ", reg.RAX, rBad)
+	if k.looks() {
+		k.op("ORQ", reg.RAX, mem(rArgs, args.bad))
+	} else {
+		k.op("ORQ", reg.RAX, rBad)
+	}
 	k.free = before
 }

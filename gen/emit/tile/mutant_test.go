@@ -39,12 +39,16 @@ var mutations = []mutation{
 	{"a shift is one less", "avx2", "TestElements", regexp.MustCompile(`(VMOVDQU\s+\d+\(DX\)\(R14\*\d\), (Y\d+)\n\s+VPSRLD\s+\$0x0)([2-7])`), "${1}1", true},
 	{"a sum of pairs is dropped", "avx2_t4", "TestElements", regexp.MustCompile(`VPADDW(\s+Y\d+, Y\d+, Y\d+)`), "VPSUBW$1", false},
 	{"numbers that are not finite go unnoticed", "avx2vnni", "TestNotFinite", regexp.MustCompile(`ORQ(\s+AX, R15)`), "ANDQ$1", false},
+	{"the eighth bit of an index goes unread", "avx512vbmi", "TestElements", regexp.MustCompile(`VPMOVB2M(\s+)Z\d+, (K\d)`), "KXORQ${1}$2, $2, $2", true},
+	{"a bit beyond the eighth is taken off", "avx512vbmi_t4", "TestElements", regexp.MustCompile(`VPADDB(\s+\d+\(R15\), Z\d+, K\d)`), "VPSUBB$1", true},
+	{"a lane's bits are spread as its neighbour's", "avx512vbmi_t16", "TestElements", regexp.MustCompile(`(VMOVDQU32\s+)512\(R15\)`), "${1}576(R15)", true},
 	{"two tokens share a row of sums", "avx2vnni_t4", "TestElements", regexp.MustCompile(`ADDQ(\s+)CX, AX`), "ADDQ${1}$$0, AX", false},
 }
 
 // packings damage how rows are laid out; one build each.
 var packings = []mutation{
 	{name: "bits of a word are shifted", test: "TestPack", pattern: regexp.MustCompile(`(putPlane\(y\[\d+\+4\*row:\], w, \d, )(\d)\)`), with: "${1}$2+1)"},
+	{name: "an index goes to the neighbour", test: "TestPack", pattern: regexp.MustCompile(`&0xff<<8\|`), with: "&0xff<<16|", few: true},
 	{name: "a scale goes to the neighbour", test: "TestPack", pattern: regexp.MustCompile(`\*row:\], uint(16|32)`), with: "*(row^1):], uint$1"},
 }
 
@@ -113,7 +117,7 @@ func TestMutantsAreNoticed(t *testing.T) {
 				sources[f.Path] = source[:at[0]] + string(m.pattern.ExpandString(nil, m.with, source, at)) + source[at[1]:]
 				formats = append(formats, strings.TrimSuffix(filepath.Base(f.Path), ".go"))
 			}
-			if len(formats) < 20 {
+			if n := len(formats); n < 3 || !m.few && n < 20 {
 				t.Errorf("only %d formats have the place", len(formats))
 			}
 			out := run(t, root, sources, "TestPack")

@@ -21,7 +21,7 @@ func packSource(t *model.Tile) string {
 	b.WriteString("\npackage tile\n\n")
 
 	printf := func(format string, args ...any) { fmt.Fprintf(&body, format, args...) }
-	if t.Levels != nil {
+	if t.Levels != nil && t.Index == nil {
 		printf("// words%s is the word of each weight.\nvar words%s = [256]int8{", name, name)
 		for w, v := range t.Levels {
 			if w < 1<<bits.Len(uint(len(t.Levels)-1)) && !seenBefore(t.Levels, w) {
@@ -30,15 +30,32 @@ func packSource(t *model.Tile) string {
 		}
 		printf("}\n\n")
 	}
-	printf("func pack%s(dst []byte, row int, src []byte, w []int8, weights func([]int8, []byte)) {\n", name)
+	if t.Index != nil && renumbers(t.Index) {
+		printf("// %s is the tile's index of an entry by the file's.\nvar %[1]s = [%d]uint16{", numberName(t), len(t.Index.Number))
+		for i, n := range t.Index.Number {
+			if i%16 == 0 {
+				printf("\n")
+			}
+			printf("%d, ", n)
+		}
+		printf("\n}\n\n")
+	}
+	printf("func %s(dst []byte, row int, src []byte, w []int8, weights func([]int8, []byte)) {\n", packName(t))
 	printf("for ; len(src) > 0; dst, src = dst[%d:], src[%d:] {\n", t.Stored.Bytes, t.Source.Bytes)
 	printf("b, y := (*[%d]byte)(src), (*[%d]byte)(dst)\n", t.Source.Bytes, t.Stored.Bytes)
-	printf("weights(w, b[:])\n")
+	if t.Index == nil || t.Index.Per == 1 {
+		printf("weights(w, b[:])\n")
+	}
 	switch {
+	case t.Index != nil:
+		packIndex(t, printf)
 	case t.Levels != nil:
 		printf("for i, x := range w {\nw[i] = words%s[uint8(x)]\n}\n", name)
 	case t.Zero != 0:
 		printf("for i := range w {\nw[i] += %d\n}\n", int8(t.Zero))
+	}
+	if x := t.Trits; x != nil {
+		printf("putTrits(y[%d+%d*row:], y[%d:], y[%d:], y[%d+%d*row:], row, w)\n", x.Low.AtBytes, t.LaneElems, x.High[0].AtBytes, x.High[1].AtBytes, x.Last.AtBytes, t.LaneElems/2)
 	}
 	for _, p := range t.Word {
 		printf("putPlane(y[%d+%d*row:], w, %d, %d)\n", p.Field.AtBytes, t.LaneElems, p.Bits, p.Pos)
@@ -116,6 +133,56 @@ func packSource(t *model.Tile) string {
 	b.WriteString(")\n\n")
 	b.WriteString(text)
 	return b.String()
+}
+
+// packName is the function that lays out a format.
+func packName(t *model.Tile) string {
+	n := "pack" + emit.GoName(t.Source.Name)
+	if t.Spare > 0 {
+		n += emit.GoName(t.Name[:1]) + t.Name[1:]
+	}
+	return n
+}
+
+// renumbers reports whether the tile's indices are others than the file's.
+func renumbers(x *model.TileIndex) bool { return x.Shared < 8 }
+
+func numberName(t *model.Tile) string { return "number" + strings.TrimPrefix(packName(t), "pack") }
+
+// packIndex writes how indices and signs are laid out.
+func packIndex(t *model.Tile, printf func(string, ...any)) {
+	x, seg := t.Index, t.Source.Segs[0]
+	vectors := t.UnitElems / x.Width() / t.LaneElems
+	if x.Per == 1 {
+		printf("putSigns(y[%d+%d*row:], w, %v)\n", x.Signs.AtBytes, t.LaneElems, x.Width() > t.LaneElems)
+	}
+	for v := range t.Units * vectors {
+		var low, signs []string
+		high := make([][]string, len(x.High))
+		for i := range t.LaneElems {
+			n := v*t.LaneElems + i
+			raw := rawWord(x.Code, seg.Shape.Digits(n*x.Width()))
+			if renumbers(x) {
+				raw = fmt.Sprintf("uint32(%s[%s])", numberName(t), raw)
+			}
+			printf("i%d := %s\n", n, raw)
+			if x.Per > 1 && x.Signs != nil {
+				signs = append(signs, fmt.Sprintf("%s<<%d", rawWord(x.Bit, seg.Shape.Digits(n*x.Width())), i))
+			}
+			low = append(low, fmt.Sprintf("i%d&0xff<<%d", n, 8*i))
+			for b := range high {
+				high[b] = append(high[b], fmt.Sprintf("i%d>>%d&1<<%d", n, 8+b, i))
+			}
+		}
+		whole := t.Rows * t.LaneElems
+		printf("binary.LittleEndian.PutUint32(y[%d+%d*row:], %s)\n", x.Low.AtBytes+v*whole, t.LaneElems, strings.Join(low, "|"))
+		for b, f := range x.High {
+			printf("putNibble(y[%d:], row, %s)\n", f.AtBytes+v*whole/8, strings.Join(high[b], "|"))
+		}
+		if signs != nil {
+			printf("putNibble(y[%d:], row, %s)\n", x.Signs.AtBytes+v*whole/8, strings.Join(signs, "|"))
+		}
+	}
 }
 
 func seenBefore(levels []int, w int) bool {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mmcloughlin/avo/buildtags"
@@ -136,7 +137,11 @@ func (Emitter) Emit(c *model.Catalog) ([]emit.File, error) {
 		t := f.format.TileAs(f.instances[0].variant.Weights)
 		if !slices.Contains(tiles, t) {
 			tiles = append(tiles, t)
-			if err := add("tile/"+emit.FileName(f.format, ".go"), packSource(t)); err != nil {
+			path := "tile/" + emit.FileName(f.format, ".go")
+			if t.Spare > 0 {
+				path = "tile/" + f.format.Name + "_" + t.Name + ".go"
+			}
+			if err := add(path, packSource(t)); err != nil {
 				return nil, err
 			}
 		}
@@ -224,9 +229,28 @@ func stubsSource(tiled, plain []instance) string {
 	return b.String()
 }
 
+func quoted(list []string) string {
+	var q []string
+	for _, s := range list {
+		q = append(q, strconv.Quote(s))
+	}
+	return strings.Join(q, ", ")
+}
+
 func commonSource(tiled []instance, tiles []*model.Tile, scratch int) string {
 	var b strings.Builder
 	rows32 := tiles[0].Tiling
+	var layouts []string // those of indices first
+	for _, t := range tiles {
+		switch {
+		case slices.Contains(layouts, t.Name):
+		case t.Spare > 0:
+			layouts = slices.Insert(layouts, 0, t.Name)
+		default:
+			layouts = append(layouts, t.Name)
+			rows32 = t.Tiling
+		}
+	}
 	b.WriteString(emit.Marker("specs/kernels"))
 	fmt.Fprintf(&b, `
 // Package tile holds the matrix kernels of the CPU and the layout of weights that they read: tiles of %[1]d rows side by side.
@@ -243,8 +267,11 @@ import (
 	"github.com/minfer/minfer/runtime/numeric"
 )
 
-// Layout is what gates call the layout of weights in tiles.
+// Layout is what gates call the layout that most formats have.
 const Layout = %[4]q
+
+// Layouts is what gates call the layouts of weights in tiles, those first that take less memory.
+var Layouts = []string{%[5]s}
 
 // Rows is the number of rows of a tile. A matrix whose rows are no multiple of it ends in a tile with rows of zeros.
 const Rows = %[1]d
@@ -278,6 +305,7 @@ var kernels map[string]func(*Args)
 // Format is the layout of one format.
 type Format struct {
 	Name       string
+	Layout     string
 	BlockElems int // of a row
 	FileBytes  int // of a row's block in a file
 	BlockBytes int // of the blocks of a tile's rows
@@ -285,9 +313,9 @@ type Format struct {
 	weights    func(dst []int8, src []byte)
 }
 
-// For is the layout of a format; false where it has none.
-func For(t format.Type) (*Format, bool) {
-	f, ok := formats[t]
+// For is a format in a layout; false where it has none of that name.
+func For(t format.Type, layout string) (*Format, bool) {
+	f, ok := formats[layout][t]
 	return f, ok
 }
 
@@ -300,20 +328,28 @@ func (f *Format) Pack(dst []byte, r int, src []byte, w []int8) {
 	f.pack(dst, r, src, w[:f.BlockElems], f.weights)
 }
 
-`, rows32.Rows, rows32.UnitElems, scratch, rows32.Name)
-	b.WriteString("var formats = map[format.Type]*Format{\n")
-	for _, t := range tiles {
-		n := emit.GoName(t.Source.Name)
-		fmt.Fprintf(&b, "format.%s: {Name: %q, BlockElems: %d, FileBytes: %d, BlockBytes: %d, pack: pack%s},\n", n, t.Source.Name, t.Source.Elems, t.Source.Bytes, t.Stored.Bytes, n)
+`, rows32.Rows, rows32.UnitElems, scratch, rows32.Name, quoted(layouts))
+	b.WriteString("var formats = map[string]map[format.Type]*Format{\n")
+	for _, l := range layouts {
+		fmt.Fprintf(&b, "%q: {\n", l)
+		for _, t := range tiles {
+			if t.Name == l {
+				fmt.Fprintf(&b, "format.%s: {Name: %q, Layout: %q, BlockElems: %d, FileBytes: %d, BlockBytes: %d, pack: %s},\n",
+					emit.GoName(t.Source.Name), t.Source.Name, l, t.Source.Elems, t.Source.Bytes, t.Stored.Bytes, packName(t))
+			}
+		}
+		b.WriteString("},\n")
 	}
 	b.WriteString("}\n")
 	b.WriteString(panelSource(tiled))
 	b.WriteString(plainSource())
 	fmt.Fprintf(&b, `
 func init() {
-	for t, f := range formats {
-		k, _ := cpu.For(t)
-		f.weights = k.Weights
+	for _, layout := range formats {
+		for t, f := range layout {
+			k, _ := cpu.For(t)
+			f.weights = k.Weights
+		}
 	}
 }
 
@@ -357,6 +393,49 @@ func putLanes(dst []byte, x uint64) {
 	_ = dst[%[2]d+3]
 	binary.LittleEndian.PutUint32(dst, uint32(x))
 	binary.LittleEndian.PutUint32(dst[%[2]d:], uint32(x>>32))
+}
+
+// putSigns writes the signs of the weights of a row's block: those of lane i of a unit and element e to bit 2e + i%%2 of byte i/2 where
+// an entry of the codebook is two lanes, else to bit 2e + i/4 of byte i%%4. dst is the row's place in the first vector.
+func putSigns(dst []byte, weights []int8, pairs bool) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(weights))), len(weights))
+	for u := 0; len(w) >= UnitElems; u, w = u+1, w[UnitElems:] {
+		var all uint32
+		for k := range 4 {
+			x := binary.LittleEndian.Uint64(w[8*k:]) >> 7 & 0x0101010101010101
+			x = (x | x>>6 | x>>12 | x>>18) & 0x0000005500000055 // the second lane's in the upper half
+			if pairs {
+				all |= uint32(x|x>>31) << (8 * k)
+			} else {
+				all |= uint32(x|x>>24) << (k/2 + k%%2*16)
+			}
+		}
+		binary.LittleEndian.PutUint32(dst[u*%[2]d:], all)
+	}
+}
+
+// putNibble writes four bits of a row; rows lie side by side.
+func putNibble(dst []byte, row int, bits uint32) {
+	shift := row %% 2 * 4
+	dst[row/2] = dst[row/2]&^(15<<shift) | byte(bits)<<shift
+}
+
+// putTrits writes the trits of a row's block, a byte each, several to a number of base 3. low and last are the row's places.
+func putTrits(low, high0, high1, last []byte, row int, trits []int8) {
+	w := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(trits))), len(trits))
+	for u := 0; len(w) >= UnitElems; u, w = u+1, w[UnitElems:] {
+		var x [8]uint32 // of each lane, a byte an element
+		for i := range x {
+			x[i] = binary.LittleEndian.Uint32(w[4*i:])
+		}
+		first, second, third := x[0]+3*x[1]+9*x[2], x[3]+3*x[4]+9*x[5], x[6]+3*x[7]
+		binary.LittleEndian.PutUint32(low[u*%[2]d:], first|second&0x07070707<<5)
+		for i, high := range [2][]byte{high0, high1} {
+			b := second >> (3 + i) & 0x01010101
+			putNibble(high[u*%[2]d/8:], row, (b|b>>7|b>>14|b>>21)&15)
+		}
+		binary.LittleEndian.PutUint16(last[u*%[2]d/2:], uint16(third&0xf|third>>4&0xf0|third>>8&0xf00|third>>12&0xf000))
+	}
 }
 `, rows32.LaneElems, rows32.Rows*rows32.LaneElems)
 	return b.String()

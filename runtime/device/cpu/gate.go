@@ -16,7 +16,7 @@ import (
 // features is what a CPU has that runs a level.
 func features(level cpufeature.Level) kernel.Features {
 	f := kernel.Features{}
-	for _, l := range []cpufeature.Level{cpufeature.AVX2, cpufeature.AVX2VNNI, cpufeature.AVX512, cpufeature.AVX512VNNI} {
+	for _, l := range []cpufeature.Level{cpufeature.AVX2, cpufeature.AVX2VNNI, cpufeature.AVX512, cpufeature.AVX512VNNI, cpufeature.AVX512VBMI} {
 		if level.Has(l) {
 			f[l.String()] = true
 		}
@@ -88,9 +88,9 @@ func refusal(e *kernel.Entry, q kernel.Query) (why string) {
 	return why
 }
 
-// tileKernels are the kernels of a weight that lies in tiles, those of most tokens first, and what they are called.
-func (m *model) tileKernels(w *op.Weight) (kernels []tileKernel, names []string) {
-	for _, v := range choose(gateOf(w.TypeName(), device.Q8), m.query(w, tile.Layout)) {
+// tileKernels are the kernels of a weight that lies in tiles of a layout, those of most tokens first, and what they are called.
+func (m *model) tileKernels(w *op.Weight, layout kernel.Layout) (kernels []tileKernel, names []string) {
+	for _, v := range choose(gateOf(w.TypeName(), device.Q8), m.query(w, layout)) {
 		run := tile.Kernel(v.Symbol)
 		if run == nil || len(kernels) > 0 && kernels[len(kernels)-1].tokens == v.TokenTile {
 			continue

@@ -22,30 +22,37 @@ import (
 func TestGates(t *testing.T) {
 	for _, c := range []struct {
 		level  cpufeature.Level
+		format string
 		layout kernel.Layout
 		tokens int64
 		want   string
 	}{
-		{cpufeature.AVX512VNNI, tile.Layout, 1, "avx512vnni"},
-		{cpufeature.AVX512VNNI, tile.Layout, 3, "avx512vnni"},
-		{cpufeature.AVX512VNNI, tile.Layout, 4, "avx512vnni_t4"},
-		{cpufeature.AVX512VNNI, tile.Layout, 16, "avx512vnni_t16"},
-		{cpufeature.AVX512VNNI, tile.Layout, 20, "avx512vnni_t4"},
-		{cpufeature.AVX512, tile.Layout, 32, "avx512_t16"},
-		{cpufeature.AVX2VNNI, tile.Layout, 16, "avx2vnni_t4"},
-		{cpufeature.AVX2, tile.Layout, 1, "avx2"},
-		{cpufeature.Portable, tile.Layout, 1, ""},
-		{cpufeature.Portable, "file", 1, "portable"},
-		{cpufeature.AVX512VNNI, "file", 16, "portable"},
-		{cpufeature.AVX512VNNI, "padded", 1, ""},
+		{cpufeature.AVX512VNNI, "q4_K", tile.Layout, 1, "avx512vnni"},
+		{cpufeature.AVX512VNNI, "q4_K", tile.Layout, 3, "avx512vnni"},
+		{cpufeature.AVX512VNNI, "q4_K", tile.Layout, 4, "avx512vnni_t4"},
+		{cpufeature.AVX512VNNI, "q4_K", tile.Layout, 16, "avx512vnni_t16"},
+		{cpufeature.AVX512VNNI, "q4_K", tile.Layout, 20, "avx512vnni_t4"},
+		{cpufeature.AVX512, "q4_K", tile.Layout, 32, "avx512_t16"},
+		{cpufeature.AVX2VNNI, "q4_K", tile.Layout, 16, "avx2vnni_t4"},
+		{cpufeature.AVX2, "q4_K", tile.Layout, 1, "avx2"},
+		{cpufeature.Portable, "q4_K", tile.Layout, 1, ""},
+		{cpufeature.Portable, "q4_K", "file", 1, "portable"},
+		{cpufeature.AVX512VNNI, "q4_K", "file", 16, "portable"},
+		{cpufeature.AVX512VNNI, "q4_K", "padded", 1, ""},
+		{cpufeature.AVX512VBMI, "q4_K", tile.Layout, 1, "avx512vnni"},
+		{cpufeature.AVX512VBMI, "q4_K", "rows32index", 1, ""},
+		{cpufeature.AVX512VBMI, "iq2_xs", "rows32index", 1, "avx512vbmi"},
+		{cpufeature.AVX512VBMI, "iq1_s", "rows32index", 16, "avx512vbmi_t16"},
+		{cpufeature.AVX512VNNI, "iq2_xs", "rows32index", 1, ""},
+		{cpufeature.AVX512VNNI, "iq2_xs", tile.Layout, 1, "avx512vnni"},
 	} {
 		q := kernel.Query{Rows: 100, Cols: 1536, Tokens: c.tokens, Weights: c.layout, Features: features(c.level)}
 		got := ""
-		if v := gateOf("q4_K", device.Q8).Choose(&q, nil); v != nil {
+		if v := gateOf(c.format, device.Q8).Choose(&q, nil); v != nil {
 			got = v.Name
 		}
 		if got != c.want {
-			t.Errorf("%s, %s, %d tokens: %q, want %q", c.level, c.layout, c.tokens, got, c.want)
+			t.Errorf("%s, %s, %s, %d tokens: %q, want %q", c.level, c.format, c.layout, c.tokens, got, c.want)
 		}
 	}
 	for _, off := range []bool{false, true} {
@@ -63,10 +70,10 @@ func TestGates(t *testing.T) {
 // TestNothingBeyondALevel: no gate lets a level run code that it has no instructions for.
 func TestNothingBeyondALevel(t *testing.T) {
 	for _, e := range gate.CPU {
-		for l := cpufeature.Portable; l <= cpufeature.AVX512VNNI; l++ {
-			for _, layout := range []kernel.Layout{"file", tile.Layout} {
+		for l := cpufeature.Portable; l <= cpufeature.AVX512VBMI; l++ {
+			for _, layout := range append([]string{"file"}, tile.Layouts...) {
 				for _, tokens := range []int64{1, 2, 4, 16} {
-					q := kernel.Query{Rows: 64, Cols: 2560, Tokens: tokens, Weights: layout, Features: features(l)}
+					q := kernel.Query{Rows: 64, Cols: 2560, Tokens: tokens, Weights: kernel.Layout(layout), Features: features(l)}
 					v := e.Choose(&q, nil)
 					if v == nil {
 						continue
@@ -113,7 +120,7 @@ func TestRoutes(t *testing.T) {
 	for _, l := range cpufeature.Levels() {
 		t.Setenv(cpufeature.Switch, l.String())
 		r := find(t)
-		want := "tile-q8/q4_0/" + l.String()
+		want := "tile-q8/q4_0/" + min(l, cpufeature.AVX512VNNI).String() // what is beyond is for codebooks
 		if r.Kernel != want || r.Class != "q8" || (l != cpufeature.Portable) != strings.Contains(r.Why, "tiles of 32") {
 			t.Errorf("%s: %+v", l, r)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/minfer/minfer/generated/gate"
 	"github.com/minfer/minfer/generated/tile"
+	"github.com/minfer/minfer/runtime/kernel"
 	"github.com/minfer/minfer/runtime/op"
 )
 
@@ -26,15 +27,19 @@ type tileKernel struct {
 	run    func(*tile.Args)
 }
 
-// newTiles finds the kernels of a weight in tiles; nil where its gate refuses all of them.
+// newTiles finds the kernels of a weight in tiles, of the least memory; nil where its gate refuses all of them.
 func (m *model) newTiles(w *op.Weight) (*tiles, []string) {
-	f, ok := tile.For(w.Type)
-	kernels, names := m.tileKernels(w)
-	if !ok || len(kernels) == 0 {
-		return nil, nil
+	for _, layout := range tile.Layouts {
+		f, ok := tile.For(w.Type, layout)
+		if !ok {
+			continue
+		}
+		if kernels, names := m.tileKernels(w, kernel.Layout(layout)); len(kernels) > 0 {
+			blocks := w.Cols / f.BlockElems
+			return &tiles{Format: f, blocks: blocks, tileBytes: blocks * f.BlockBytes, kernels: kernels}, names
+		}
 	}
-	blocks := w.Cols / f.BlockElems
-	return &tiles{Format: f, blocks: blocks, tileBytes: blocks * f.BlockBytes, kernels: kernels}, names
+	return nil, nil
 }
 
 // layoutStretchBytes is about how much of a matrix is laid out between two looks at the context.

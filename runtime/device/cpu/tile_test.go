@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -29,11 +30,11 @@ func blocks(info format.Info, n int, r *rand.Rand) []byte {
 	return b
 }
 
-// kernelsOf is the kernels that are made for a level, and for none below it.
-func kernelsOf(format string, level cpufeature.Level) (kernels []tileKernel) {
-	for _, s := range gateOf(format, device.Q8).Steps {
+// kernelsOf is the kernels that are made for a layout and a level, and for none below it.
+func kernelsOf(f *tile.Format, level cpufeature.Level) (kernels []tileKernel) {
+	for _, s := range gateOf(f.Name, device.Q8).Steps {
 		for _, b := range s.Variant.Bounds {
-			if b.Kind == kernel.Feature && b.Feature == level.String() {
+			if b.Kind == kernel.Feature && string(s.Variant.Weights) == f.Layout && b.Feature == level.String() {
 				kernels = append(kernels, tileKernel{s.Variant.TokenTile, tile.Kernel(s.Variant.Symbol)})
 			}
 		}
@@ -41,14 +42,28 @@ func kernelsOf(format string, level cpufeature.Level) (kernels []tileKernel) {
 	return kernels
 }
 
+// layoutAt is the layout that kernels are made for at a level and for none below it; nil where there are none.
+func layoutAt(info format.Info, level cpufeature.Level) *tile.Format {
+	for _, layout := range tile.Layouts {
+		if f, ok := tile.For(info.Type, layout); ok && len(kernelsOf(f, level)) > 0 {
+			return f
+		}
+	}
+	return nil
+}
+
 func TestTileKernels(t *testing.T) {
 	for _, info := range format.All() {
-		f, ok := tile.For(info.Type)
-		if !ok {
-			continue
-		}
 		k, _ := kernels.For(info.Type)
+		var words map[int]float32 // what tiles of words have
 		for _, level := range cpufeature.Levels() {
+			f := layoutAt(info, level)
+			if f == nil {
+				if _, ok := tile.For(info.Type, tile.Layout); ok && level != cpufeature.Portable && level != cpufeature.AVX512VBMI {
+					t.Errorf("%s: no kernel of %s", info.Name, level)
+				}
+				continue
+			}
 			t.Run(info.Name+"/"+level.String(), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, 2))
 				const nb = 3
@@ -79,7 +94,7 @@ func TestTileKernels(t *testing.T) {
 				}
 				y := make([]float32, tile.Rows*tokens)
 				first := map[int]float32{}
-				for _, kk := range kernelsOf(info.Name, level) {
+				for _, kk := range kernelsOf(f, level) {
 					for t0 := 0; t0 < tokens; t0 += kk.tokens {
 						panel := aligned(cols / 32 * tile.PanelBytes(kk.tokens))
 						for i := range kk.tokens {
@@ -110,8 +125,14 @@ func TestTileKernels(t *testing.T) {
 						}
 					}
 				}
-				if len(first) == 0 && level != cpufeature.Portable {
-					t.Error("no kernel")
+				// The same sums in the same order: indices change nothing but where words come from.
+				switch level {
+				case cpufeature.AVX512VNNI:
+					words = first
+				case cpufeature.AVX512VBMI:
+					if !maps.Equal(first, words) {
+						t.Error("tiles with indices have other bits")
+					}
 				}
 			})
 		}
@@ -169,12 +190,12 @@ func BenchmarkTile(b *testing.B) {
 		data[i] = byte(i*7) & 0x3f
 	}
 	for _, info := range format.All() {
-		f, ok := tile.For(info.Type)
-		if !ok {
-			continue
-		}
 		for _, level := range cpufeature.Levels() {
-			for _, k := range kernelsOf(f.Name, level) {
+			f := layoutAt(info, level)
+			if f == nil {
+				continue
+			}
+			for _, k := range kernelsOf(f, level) {
 				b.Run(fmt.Sprintf("%s/%s/%d", f.Name, level, k.tokens), func(b *testing.B) {
 					const cols = 1536
 					blocks := cols / info.BlockElems

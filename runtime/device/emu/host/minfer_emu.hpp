@@ -565,7 +565,7 @@ static inline void prefetch_l2(const void* global, unsigned bytes, MINFER_AT) {
 // operands too early, shows.
 
 template <int N> struct WgmmaSums {
-  static_assert(N == 64 || N == 128 || N == 160 || N == 192, "as many columns as minfer.cuh has products of");
+  static_assert(N == 64 || N == 128 || N == 160, "as many columns as minfer.cuh has products of");
   float v[N / 2];
   struct Product {
     uint64_t a, b;
