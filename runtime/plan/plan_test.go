@@ -161,7 +161,8 @@ func TestManyTokens(t *testing.T) {
 		{hopper, device.Q8, nil, 512, true},
 		{ampere, device.Q8, nil, 512, true},
 		{hopper, device.F32, nil, 512, false},
-		{hopper, device.Q8, kernel.Switches{"MINFER_MMA": true}, 512, false},
+		{hopper, device.Q8, kernel.Switches{"MINFER_WGMMA": true}, 512, true},
+		{hopper, device.Q8, kernel.Switches{"MINFER_WGMMA": true, "MINFER_MMA": true}, 512, false},
 		{Target{Arch: 90, SharedBytes: 48 << 10, SMs: 1}, device.Q8, nil, 512, false},
 	} {
 		p, err := New(g, c.target, Options{Precision: c.precision, KVType: format.F16, Off: c.off})
@@ -187,7 +188,7 @@ func TestManyTokens(t *testing.T) {
 				}
 				rounded[l.Args[1].Index]++
 			}
-			if l.Name == "blk.0.attn" && (l.Variant.Family == "attend-mma") != (len(c.off) == 0) { // of f32 class, for whatever precision
+			if l.Name == "blk.0.attn" && (l.Variant.Family == "attend-mma") == c.off["MINFER_MMA"] { // of f32 class, for whatever precision
 				t.Errorf("%+v: attention runs on %s: %s", c, l.Variant, l.Why())
 			}
 			if l.Weight == nil || !strings.HasPrefix(l.Weight.Weight.Name, "blk.0.") { // the last layer ends with the wanted token alone
