@@ -36,7 +36,7 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "row: rows", "row: rowz", `dims.row: no size is called rowz (meant rows?); the sizes are rows, cols`},
 		{norm, "dims: {row: rows", "dims: {token: tokens, row: rows", "axis token is dealt nowhere: its work would never be done; add it to deal"},
 		{norm, "name: eps", "name: cols", "argument cols is given twice"},
-		{norm, "name: eps", "name: epsilon", "body rmsnorm takes no argument epsilon; it takes x f32*, w f32*, out out f32*, cols i32, eps f32"},
+		{norm, "name: eps", "name: epsilon", "body rmsnorm takes no argument epsilon; it takes x f32*, w f32*, out out f32*, out halves u16*, cols i32, eps f32"},
 		{norm, "name: eps", "name: while", "body rmsnorm takes no argument while; it takes x f32*"},
 		{norm, "name: eps", "name: epz", "body rmsnorm takes no argument epz (meant eps?); it takes x f32*"},
 		{norm, "name: eps", "name: epz", "args: body rmsnorm takes eps f32, which is missing"},

@@ -85,11 +85,11 @@ var bodies = map[string]*Body{
 	},
 	"plain":       {CPU: true, Args: args("w u8*, x f32*, out y f32*")},
 	"quantize_a8": {Args: args("x f32*, out out u8*, cols i32")},
-	"rmsnorm":     {Args: args("x f32*, w f32*, out out f32*, cols i32, eps f32")},
+	"rmsnorm":     {Args: args("x f32*, w f32*, out out f32*, out halves u16*, cols i32, eps f32")},
 	"rope":        {Args: args("x f32*, out out f32*, positions i32*, sines f32*, cosines f32*, heads i32, head_dim i32, dims i32, adjacent i32")},
 	"round_bf16":  {Args: args("x f32*, out out u16*, cols i32")},
 	"select_rows": {Args: args("x f32*, index i32*, out out f32*, cols i32")},
-	"silu_mul":    {Args: args("gate f32*, up f32*, out out f32*, cols i32")},
+	"silu_mul":    {Args: args("gate f32*, up f32*, out out f32*, out halves u16*, cols i32")},
 	"tile":        {CPU: true, Args: args("w u8*, x u8*, bias f32*, out y f32*")},
 	"top_k": {
 		Args: args("x f32*|i64*, out out i64*, cols i32, kept i32"), // numbers, or keys of them

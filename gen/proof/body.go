@@ -152,10 +152,11 @@ func (d dealt) holds(g *layout.Geometry) bool {
 }
 
 // taken are the elements of an axis that a body takes at a time, where it is not one: so many, with the values of a digit that it takes
-// together, or any multiple of them.
+// together, or another number, or any multiple of them.
 var taken = map[string]struct {
 	axis     string
 	elems    int
+	other    int
 	digit    string
 	multiple bool
 }{
@@ -169,6 +170,7 @@ var taken = map[string]struct {
 	"matmul_wgmma": {axis: "unit", elems: 128, digit: "piece"},
 	"rope":         {axis: "pair", elems: 2},
 	"round_bf16":   {axis: "elem", elems: 4},
+	"silu_mul":     {axis: "elem", elems: 1, other: 4},
 	"tile":         {axis: "unit", elems: 1, multiple: true}, // what the layout of tiles says, which is held against it elsewhere
 }
 
@@ -189,7 +191,9 @@ func takenElems(fam *model.Family, g *layout.Geometry, d *layout.Dealing) string
 	switch {
 	case body.multiple && have%body.elems != 0:
 		return fmt.Sprintf("a %s of %d elements%s; body %s takes a multiple of %d", d.Axis, d.Elems, together, fam.Template, body.elems)
-	case !body.multiple && have != body.elems:
+	case body.other > 0 && have != body.elems && have != body.other:
+		return fmt.Sprintf("a %s of %d elements%s; body %s takes %d or %d", d.Axis, d.Elems, together, fam.Template, body.elems, body.other)
+	case body.other == 0 && !body.multiple && have != body.elems:
 		return fmt.Sprintf("a %s of %d elements%s; body %s takes %d", d.Axis, d.Elems, together, fam.Template, body.elems)
 	}
 	return ""

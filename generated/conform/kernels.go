@@ -1134,6 +1134,8 @@ var Kernels = map[string]kernel.Geometry{
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 	"silu_mul_element": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 256}},
 		Cover: kernel.Cover{Unit: []string{"elem"}}},
+	"silu_mul_quad": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 4, Period: 256}},
+		Cover: kernel.Cover{Unit: []string{"elem"}}},
 	"top_k_block": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 4096}, {Name: "rank", Dim: "kept", Elems: 1, Period: 1024, Ceiling: 1024}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},
 		Cover: kernel.Cover{Row: []string{"row"}, Unit: []string{"elem"}}},
 	"top_k_sift": {Axes: []kernel.Axis{{Name: "elem", Dim: "cols", Elems: 1, Period: 2048}, {Name: "rank", Dim: "kept", Elems: 1, Period: 64, Ceiling: 64}, {Name: "row", Dim: "rows", Elems: 1, Period: 1}},

@@ -252,6 +252,7 @@ var rmsnormArgs = []kernel.Arg{
 	{Name: "x", Type: "f32*"},
 	{Name: "w", Type: "f32*"},
 	{Name: "out", Type: "f32*", Out: true},
+	{Name: "halves", Type: "u16*", Out: true},
 	{Name: "cols", Type: "i32"},
 	{Name: "eps", Type: "f32"},
 }
@@ -289,6 +290,7 @@ var siluMulArgs = []kernel.Arg{
 	{Name: "gate", Type: "f32*"},
 	{Name: "up", Type: "f32*"},
 	{Name: "out", Type: "f32*", Out: true},
+	{Name: "halves", Type: "u16*", Out: true},
 	{Name: "cols", Type: "i32"},
 }
 

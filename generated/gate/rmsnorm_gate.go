@@ -4,7 +4,7 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// rmsnorm: out[r,i] = x[r,i] / sqrt(mean over j of x[r,j]^2 + eps) * w[i], a block for each row; norms of queries and keys have a row for each head of each token.
+// rmsnorm: out[r,i] = x[r,i] / sqrt(mean over j of x[r,j]^2 + eps) * w[i], a block for each row; norms of queries and keys have a row for each head of each token. The same in bf16 is for the products that read it so.
 // elem index of rmsnorm/block: thread + 256*round.
 // row index of rmsnorm/block: block.
 const (

@@ -4,7 +4,7 @@ package gate
 
 import kernel "github.com/minfer/minfer/runtime/kernel"
 
-// silu-mul: out[i] = gate[i] / (1 + exp(-gate[i])) * up[i], over all elements of all tokens.
+// silu-mul: out[i] = gate[i] / (1 + exp(-gate[i])) * up[i], over all elements of all tokens, and the same in bf16 for the products that read it so.
 // elem index of silu-mul/element: 256*block + thread.
 const (
 	// code: the baseline that every kernel is compiled for.
@@ -55,6 +55,61 @@ func refuseSiluMulElement(q *kernel.Query) int {
 	return -1
 }
 
+// elem index of silu-mul/quad: 256*block + thread.
+const (
+	// code: the baseline that every kernel is compiled for.
+	siluMulQuadMinArch = 80
+	// work: at least one whole 4.
+	siluMulQuadMinCols = 4
+	// unit: a elem is 4 elements.
+	siluMulQuadColsMultiple = 4
+	// index: 2147483647, the largest 32-bit argument, in whole 4s.
+	siluMulQuadMaxCols = 2147483644
+)
+
+var siluMulQuad = kernel.Variant{
+	Arch:   80,
+	Args:   siluMulArgs,
+	Awaits: false,
+	Bounds: []kernel.Bound{
+		{Kind: kernel.Arch, Value: siluMulQuadMinArch, Source: "code", Chain: "the baseline that every kernel is compiled for"},
+		{Kind: kernel.Min, Dim: "cols", Value: siluMulQuadMinCols, Source: "work", Chain: "at least one whole 4"},
+		{Kind: kernel.Multiple, Dim: "cols", Value: siluMulQuadColsMultiple, Source: "unit", Chain: "a elem is 4 elements"},
+		{Kind: kernel.Max, Dim: "cols", Value: siluMulQuadMaxCols, Source: "index", Chain: "2147483647, the largest 32-bit argument, in whole 4s"},
+	},
+	Class:  "f32",
+	Family: "silu-mul",
+	Format: "",
+	Grid: func(q *kernel.Query) [3]uint32 {
+		return [3]uint32{uint32(((q.Cols + 1023) / 1024)), 1, 1}
+	},
+	Name:     "quad",
+	SameBits: []string{"element"},
+	Shared: func(q *kernel.Query) uint32 {
+		return 0
+	},
+	Source:    "silu_mul.cu",
+	Switch:    "",
+	Symbol:    "silu_mul_quad",
+	Threads:   256,
+	UnitElems: 4,
+	Weights:   "file",
+}
+
+func refuseSiluMulQuad(q *kernel.Query) int {
+	switch {
+	case q.Arch < siluMulQuadMinArch:
+		return 0
+	case q.Cols < siluMulQuadMinCols:
+		return 1
+	case q.Cols%siluMulQuadColsMultiple != 0:
+		return 2
+	case q.Cols > siluMulQuadMaxCols:
+		return 3
+	}
+	return -1
+}
+
 // SiluMul is the gate: variants in the order in which they are tried.
 var SiluMul = kernel.Entry{
 	Class:  "f32",
@@ -62,6 +117,9 @@ var SiluMul = kernel.Entry{
 	Format: "",
 	Op:     "silu-mul",
 	Steps: []kernel.Step{{
+		Refuse:  refuseSiluMulQuad,
+		Variant: &siluMulQuad,
+	}, {
 		Refuse:  refuseSiluMulElement,
 		Variant: &siluMulElement,
 	}},

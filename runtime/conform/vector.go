@@ -3,8 +3,10 @@ package conform
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 
@@ -99,7 +101,73 @@ func addJobs(s *Subject) iter.Seq[*job] {
 	})
 }
 
-// roundJobs: the nearest bf16, whose bits are known but for a NaN's.
+// inBF16 judges an output in bf16, of numbers that are known: the nearest, and 0x7fff for a NaN.
+func inBF16(out []byte, x []float32) error {
+	for i, v := range x {
+		want := numeric.ToBF16(v)
+		if v != v {
+			want = 0x7fff
+		}
+		if have := binary.LittleEndian.Uint16(out[2*i:]); have != want {
+			return fmt.Errorf("element %d is %#04x, it must be %#04x: %g in bf16", i, have, want, v)
+		}
+	}
+	return nil
+}
+
+// alsoRounded is the jobs that a job stands for whose kernel writes numbers, the same in bf16, or both: first both, which are judged, then each
+// alone, which must be the same bytes.
+func alsoRounded(j *job) []*job {
+	var out, halves []byte // of the launch that writes both
+	with := func(name string, plain, rounded bool, check func([]byte) (float64, error)) *job {
+		one := *j
+		one.name, one.args, one.check = j.name+", "+name, maps.Clone(j.args), check
+		one.args["halves"] = bytes.Repeat([]byte{0xa5}, len(j.args["out"].([]byte))/2)
+		if !plain {
+			one.args["out"] = nil
+		}
+		if !rounded {
+			one.args["halves"] = nil
+		}
+		return &one
+	}
+	both := with("and in bf16", true, true, func(rounded []byte) (float64, error) {
+		halves = rounded
+		worst, err := j.check(out)
+		if err == nil {
+			err = inBF16(rounded, floatsOf(out))
+		}
+		return worst, err
+	})
+	both.also = func(after map[string][]byte) error {
+		out = after["out"]
+		return nil
+	}
+	alone := func(want *[]byte) func([]byte) (float64, error) {
+		return func(have []byte) (float64, error) {
+			if !bytes.Equal(have, *want) {
+				return 0, errors.New("other bytes than where the kernel writes both")
+			}
+			return 0, nil
+		}
+	}
+	return []*job{both, with("alone", true, false, alone(&out)), with("in bf16 alone", false, true, alone(&halves))}
+}
+
+// eachRounded is the jobs that each of the jobs stands for.
+func eachRounded(jobs iter.Seq[*job]) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for j := range jobs {
+			for _, one := range alsoRounded(j) {
+				if !yield(one) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// roundJobs: the nearest bf16, whose bits are known.
 func roundJobs(s *Subject) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for _, n := range s.widths() {
@@ -112,15 +180,7 @@ func roundJobs(s *Subject) iter.Seq[*job] {
 				}
 				q := s.query()
 				q.Cols = n
-				check := func(out []byte) (float64, error) {
-					for i, v := range x {
-						have, want := binary.LittleEndian.Uint16(out[2*i:]), numeric.ToBF16(v)
-						if have != want && !(v != v && numeric.BF16(have) != numeric.BF16(have)) {
-							return 0, fmt.Errorf("element %d is %#04x, it must be %#04x: %g in bf16", i, have, want, v)
-						}
-					}
-					return 0, nil
-				}
+				check := func(out []byte) (float64, error) { return 0, inBF16(out, x) }
 				args := map[string]any{"x": x, "out": bytes.Repeat([]byte{0xa5}, int(2*n)), "cols": n}
 				if !yield(&job{name: fmt.Sprintf("%d numbers, special %t", n, special), query: q, args: args, check: check}) {
 					return
@@ -133,7 +193,7 @@ func roundJobs(s *Subject) iter.Seq[*job] {
 // siluJobs: gate/(1+exp(-gate))*up within 8 roundings: the exponential, good to about 2 of them, counts less than fully in the quotient.
 // exp(-gate) overflows f32 where gate is below -88.7, and the result is then 0 for what is less than 3e-37*up.
 func siluJobs(s *Subject) iter.Seq[*job] {
-	return elementJobs(s, "gate", "up", func(x, y []float32) func([]byte) (float64, error) {
+	return eachRounded(elementJobs(s, "gate", "up", func(x, y []float32) func([]byte) (float64, error) {
 		return func(out []byte) (float64, error) {
 			return within(out, func(i int64) (float64, float64) {
 				g, u := float64(x[i]), float64(y[i])
@@ -144,13 +204,13 @@ func siluJobs(s *Subject) iter.Seq[*job] {
 				return want, 8*0x1p-24*math.Abs(want) + 3e-37*math.Abs(u) + 0x1p-126
 			})
 		}
-	})
+	}))
 }
 
 // rmsnormJobs: x/sqrt(mean(x^2)+eps)*w. The sum of squares has no cancellation: its error is that of a chain of additions (see sumTolerance);
 // root, quotients and products round 6 times.
 func rmsnormJobs(s *Subject) iter.Seq[*job] {
-	return func(yield func(*job) bool) {
+	return eachRounded(func(yield func(*job) bool) {
 		try := func(rows, cols int64, fill string, eps float32) bool {
 			r := random(rows, cols, int64(len(fill)))
 			x, w := activations(rows, cols, 1, fill, r), numbers(cols, false, r)
@@ -193,7 +253,7 @@ func rmsnormJobs(s *Subject) iter.Seq[*job] {
 		if s.cheap {
 			try(65536, 3, normal, 1e-6)
 		}
-	}
+	})
 }
 
 // selectJobs: rows are copied, bit for bit.

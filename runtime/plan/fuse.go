@@ -23,18 +23,14 @@ func (f *fusion) at() int { return f.ops[len(f.ops)-1] }
 type fuser struct {
 	*Plan
 	producer map[op.Value]int
-	readers  map[op.Value][]int
 	taken    map[int]*fusion // by operation
 	found    []*fusion
 }
 
 // fuse finds the fusions of a decode step.
 func (p *Plan) fuse() map[int]*fusion {
-	f := &fuser{Plan: p, producer: map[op.Value]int{}, readers: map[op.Value][]int{}, taken: map[int]*fusion{}}
+	f := &fuser{Plan: p, producer: map[op.Value]int{}, taken: map[int]*fusion{}}
 	for i, x := range p.Graph.Ops {
-		for _, v := range x.Reads() {
-			f.readers[v] = append(f.readers[v], i)
-		}
 		if v, ok := x.Writes(); ok {
 			f.producer[v] = i
 		}

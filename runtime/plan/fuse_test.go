@@ -114,27 +114,26 @@ func TestSlotsHoldWhatIsRead(t *testing.T) {
 		for _, target := range []Target{ampere, hopper} {
 			p := small(t, name, target, Options{})
 			slots, of := p.Slots()
-			for _, tokens := range []int{1, 3, 8} {
+			for _, tokens := range []int{1, 3, 8, 64} {
 				launches, err := p.Step(tokens, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
-				holds, codes := make([]op.Value, len(slots)), make([]op.Value, len(slots))
-				for i := range holds {
-					holds[i], codes[i] = -1, -1
+				holds := map[RefKind][]op.Value{Value: make([]op.Value, len(slots)), Codes: make([]op.Value, len(slots)), Halves: make([]op.Value, len(slots))}
+				for _, at := range holds {
+					for i := range at {
+						at[i] = -1
+					}
 				}
 				for _, l := range launches {
 					where := fmt.Sprintf("%s sm_%d, %d tokens: %s by %s", name, target.Arch, tokens, l.Name, l.Variant)
 					written := map[int]bool{}
 					for k, a := range l.Args {
-						if a.Ref != Value && a.Ref != Codes {
+						at := holds[a.Ref]
+						if at == nil {
 							continue
 						}
 						v, slot := op.Value(a.Index), of[a.Index]
-						at := holds
-						if a.Ref == Codes {
-							at = codes
-						}
 						if l.Variant.Args[k].Out {
 							written[slot] = written[slot] || a.Ref == Value
 							continue
@@ -149,18 +148,13 @@ func TestSlotsHoldWhatIsRead(t *testing.T) {
 						}
 					}
 					for k, a := range l.Args {
-						if !l.Variant.Args[k].Out {
-							continue
-						}
-						if a.Ref == Value {
-							holds[of[a.Index]] = op.Value(a.Index)
-						} else if a.Ref == Codes {
-							codes[of[a.Index]] = op.Value(a.Index)
+						if at := holds[a.Ref]; at != nil && l.Variant.Args[k].Out {
+							at[of[a.Index]] = op.Value(a.Index)
 						}
 					}
 				}
-				if holds[of[p.Graph.Logits]] != p.Graph.Logits {
-					t.Errorf("%s: the slot of the logits holds %d", name, holds[of[p.Graph.Logits]])
+				if have := holds[Value][of[p.Graph.Logits]]; have != p.Graph.Logits {
+					t.Errorf("%s: the slot of the logits holds %d", name, have)
 				}
 			}
 		}

@@ -117,6 +117,8 @@ type Plan struct {
 	weight map[*op.Weight]int
 	rotary map[*op.Rotary]int
 	fused  map[int]*fusion // by operation: of one token
+
+	readers map[op.Value][]int // operations, by what they read
 }
 
 // prefillTokens is the number of tokens from which attention goes over the keys once for a tile of tokens.
@@ -131,9 +133,12 @@ func Shares(sms, kvHeads int) int { return min(32, max(1, (2*sms+kvHeads-1)/kvHe
 
 // New plans a valid graph. An operation without a kernel is refused with each variant's reason.
 func New(g *op.Graph, t Target, o Options) (*Plan, error) {
-	p := &Plan{Graph: g, Target: t, Options: o, weight: map[*op.Weight]int{}, rotary: map[*op.Rotary]int{}}
+	p := &Plan{Graph: g, Target: t, Options: o, weight: map[*op.Weight]int{}, rotary: map[*op.Rotary]int{}, readers: map[op.Value][]int{}}
 	kvHeads := 1
-	for _, x := range g.Ops {
+	for i, x := range g.Ops {
+		for _, v := range x.Reads() {
+			p.readers[v] = append(p.readers[v], i)
+		}
 		if a, ok := x.(op.Attend); ok {
 			kvHeads = a.KVHeads
 			if a.KeyDim != a.ValueDim {

@@ -182,11 +182,13 @@ func TestManyTokens(t *testing.T) {
 			if !slices.Contains(loaded, l.Variant) {
 				t.Errorf("%+v: %s runs on %s, which is not loaded", c, l.Name, l.Variant)
 			}
-			if l.Variant.Family == "round-bf16" {
-				if l.Args[0].Ref != Value || l.Args[1] != (Arg{Ref: Halves, Index: l.Args[0].Index}) {
-					t.Errorf("%s: %+v", l.Name, l.Args)
+			if l.Variant.Family == "round-bf16" && (l.Args[0].Ref != Value || l.Args[1] != (Arg{Ref: Halves, Index: l.Args[0].Index})) {
+				t.Errorf("%s: %+v", l.Name, l.Args)
+			}
+			for k, a := range l.Args {
+				if a.Ref == Halves && l.Variant.Args[k].Out {
+					rounded[a.Index]++
 				}
-				rounded[l.Args[1].Index]++
 			}
 			if l.Name == "blk.0.attn" && (l.Variant.Family == "attend-mma") == c.off["MINFER_MMA"] { // of f32 class, for whatever precision
 				t.Errorf("%+v: attention runs on %s: %s", c, l.Variant, l.Why())
@@ -208,6 +210,58 @@ func TestManyTokens(t *testing.T) {
 		}
 		if products != 7 || c.mma != (len(rounded) > 0) {
 			t.Errorf("%+v: %d products, rounded %v", c, products, rounded)
+		}
+	}
+}
+
+// Norms and gates write what products on tensor cores read in bf16, so that attention's result alone is rounded by a launch of its own; as f32
+// they write what something else reads too, and in a decode step nothing but f32.
+func TestRoundedWhereItIsMade(t *testing.T) {
+	for _, name := range []string{"qwen2", "qwen3"} {
+		for _, target := range []Target{ampere, hopper} {
+			p := small(t, name, target, Options{Off: kernel.Switches{"MINFER_FUSE": true, "MINFER_RING": true}})
+			for _, c := range []struct {
+				tokens, wanted int
+				rounds, nulls  string
+			}{
+				// The last layer goes on with the wanted tokens.
+				{512, 1, "blk.0.attn (bf16)", "blk.0.attn_norm blk.0.ffn_norm blk.0.ffn_act blk.1.attn_norm"},
+				{512, 0, "blk.0.attn (bf16)", "blk.0.attn_norm blk.0.ffn_norm blk.0.ffn_act blk.1.attn_norm"},
+				{512, 64, "blk.0.attn (bf16) blk.1.attn_wanted (bf16)", "blk.0.attn_norm blk.0.ffn_norm blk.0.ffn_act blk.1.attn_norm blk.1.ffn_norm blk.1.ffn_act output_norm"},
+				{tileTokens - 1, 1, "", ""},
+				{1, 1, "", ""},
+			} {
+				launches, err := p.Step(c.tokens, c.wanted)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var rounds, nulls []string
+				for _, l := range launches {
+					if l.Variant.Family == "round-bf16" {
+						rounds = append(rounds, l.Name)
+					}
+					if l.Variant.Family != "rmsnorm" && l.Variant.Family != "silu-mul" {
+						continue
+					}
+					args := map[string]Arg{}
+					for k, a := range l.Variant.Args {
+						args[a.Name] = l.Args[k]
+					}
+					out, halves := args["out"], args["halves"]
+					if out.Ref == None {
+						nulls = append(nulls, l.Name)
+					}
+					if out.Ref == None && halves.Ref == None || halves.Ref != None && c.tokens < tileTokens {
+						t.Errorf("%s sm_%d, %+v: %s writes %+v and %+v", name, target.Arch, c, l.Name, out, halves)
+					}
+				}
+				if have := strings.Join(rounds, " "); have != c.rounds {
+					t.Errorf("%s sm_%d, %+v: rounded are %s", name, target.Arch, c, have)
+				}
+				if have := strings.Join(nulls, " "); have != c.nulls {
+					t.Errorf("%s sm_%d, %+v: not written as f32 are %s", name, target.Arch, c, have)
+				}
+			}
 		}
 	}
 }

@@ -106,8 +106,12 @@ func (s *step) add(x op.Op) error {
 		return err
 	case op.RMSNorm:
 		rows := s.rows(x.In) * s.width(x.In) / x.Group
+		out, halves, err := s.outputs(x.Out)
+		if err != nil {
+			return err
+		}
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("rmsnorm", "", ""), "rmsnorm", kernel.Query{Rows: int64(rows), Cols: int64(x.Group)}, nil,
-			map[string]Arg{"x": value(x.In), "w": s.weightRef(x.Weight), "out": value(x.Out), "cols": integer(x.Group), "eps": {Float: x.Eps}})
+			map[string]Arg{"x": value(x.In), "w": s.weightRef(x.Weight), "out": out, "halves": halves, "cols": integer(x.Group), "eps": {Float: x.Eps}})
 	case op.MatMul:
 		return s.product(x)
 	case op.RoPE:
@@ -132,8 +136,12 @@ func (s *step) add(x op.Op) error {
 		return s.attend(x)
 	case op.SiLUMul:
 		n := s.rows(x.Out) * s.width(x.Out)
+		out, halves, err := s.outputs(x.Out)
+		if err != nil {
+			return err
+		}
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("silu-mul", "", ""), "silu-mul", kernel.Query{Cols: int64(n)}, nil,
-			map[string]Arg{"gate": value(x.Gate), "up": value(x.Up), "out": value(x.Out), "cols": integer(n)})
+			map[string]Arg{"gate": value(x.Gate), "up": value(x.Up), "out": out, "halves": halves, "cols": integer(n)})
 	case op.Add:
 		n := s.rows(x.Out) * s.width(x.Out)
 		return s.launch(s.Graph.Values[x.Out].Name, findFormat("add", "", ""), "add", kernel.Query{Cols: int64(n)}, nil,
@@ -160,13 +168,53 @@ func (s *step) count(w *Placed, rows int64) {
 	l.Streamed = rows * int64(w.Placement.RowBytes(w.Blocks()))
 }
 
+// outputs is what a kernel writes that makes a Value and can round it to bf16 as well: the rounded one where products read it, which is then there
+// for them without a launch, and the Value itself unless they alone read it.
+func (s *step) outputs(v op.Value) (out, halves Arg, err error) {
+	plain := v == s.Graph.Logits
+	for _, i := range s.readers[v] {
+		x := s.Graph.Ops[i]
+		if made, ok := x.Writes(); ok && s.rows(made) == 0 {
+			continue // it serves logits, and none are wanted
+		}
+		m, ok := x.(op.MatMul)
+		if !ok {
+			plain = true
+			continue
+		}
+		k, err := s.productKernel(m)
+		switch {
+		case err != nil:
+			return out, halves, err
+		case k.Class == "bf16":
+			halves = ref(Halves, int(v))
+			s.rounded[halves] = true
+		default:
+			plain = true
+		}
+	}
+	if plain || halves.Ref == None {
+		out = value(v)
+	}
+	return out, halves, nil
+}
+
+// productKernel is the kernel that a product is computed by.
+func (s *step) productKernel(x op.MatMul) (*kernel.Variant, error) {
+	v, _, _, err := s.matmul(x.Weight, s.rows(x.In), s.Weights[s.weight[x.Weight]].Layout)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Graph.Values[x.Out].Name, err)
+	}
+	return v, nil
+}
+
 // product launches a matrix product, after the rounding of its activations where the class of its kernel takes them so.
 func (s *step) product(x op.MatMul) error {
 	tokens := s.rows(x.In)
 	w := &s.Weights[s.weight[x.Weight]]
-	v, _, _, err := s.matmul(x.Weight, tokens, w.Layout)
+	v, err := s.productKernel(x)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.Graph.Values[x.Out].Name, err)
+		return err
 	}
 	in := value(x.In)
 	switch v.Class {

@@ -428,6 +428,15 @@ func (k kernelView) Period(axis string) (int, error) {
 	return p, nil
 }
 
+// ElemsOf is the number of elements that an index of an axis stands for.
+func (k kernelView) ElemsOf(axis string) (int, error) {
+	d := k.geo.Axis(axis)
+	if d == nil {
+		return 0, fmt.Errorf("%s: no axis is called %s", k.family.Spec, axis)
+	}
+	return d.Elems, nil
+}
+
 // Option is an option of the variant; 0 when the variant does not say. Package model declares which there are.
 func (k kernelView) Option(name string) (int, error) {
 	if model.BodyOf(k.family.Template).Option(name) == nil {
