@@ -249,8 +249,10 @@ func (b *kernelLoader) variant(e spec.Entry[spec.KernelVariant], variants []stri
 			b.diags.Addf(t.At, "variant %s: no feature is called %s%s; allowed: %s", v.Name, t.Value, diag.Meant(t.Value, CPUFeatures), strings.Join(CPUFeatures, ", "))
 		}
 	}
-	if b.family.CPU && (s.Arch.Set() || s.Shared != nil || b.spec.Shared != nil || b.spec.Helpers.Set() || b.spec.Awaits.Set()) {
+	if b.family.CPU && (s.Arch.Set() || s.Only.Value || s.Shared != nil || b.spec.Shared != nil || b.spec.Helpers.Set() || b.spec.Awaits.Set()) {
 		b.diags.Addf(e.Name.At, "variant %s: a CPU has no arch, shared memory, helpers or launches that await each other; features says what the body needs", v.Name)
+	} else if s.Only.Value && !s.Arch.Set() {
+		b.diags.Addf(s.Only.At, "variant %s: only: true is of the arch, and there is none; give one, or leave only out", v.Name)
 	}
 	if s.Weights.Set() {
 		v.Weights = model.WeightLayout(s.Weights.Value)

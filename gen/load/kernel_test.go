@@ -24,6 +24,7 @@ func TestKernelRefusals(t *testing.T) {
 		norm   = "kernels/rmsnorm.yaml"
 		ring   = "kernels/matvec-ring-q8.yaml"
 		mma    = "kernels/matmul-bf16.yaml"
+		wgmma  = "kernels/matmul-wgmma.yaml"
 		tile   = "kernels/tile-q8.yaml"
 		attend = "kernels/attend-split.yaml"
 		gate   = "kernels/gate-ring-q8.yaml"
@@ -69,6 +70,9 @@ func TestKernelRefusals(t *testing.T) {
 		{norm, "block: {doc", "block: {features: [avx2], doc", "variant block: features are of a CPU; arch says what a GPU needs"},
 		{tile, "features: [avx2],", "features: [avx3],", `variant avx2: no feature is called avx3 (meant avx2?); allowed: `},
 		{tile, "avx2: {doc", "avx2: {arch: 80, doc", "variant avx2: a CPU has no arch, shared memory, helpers or launches that await each other"},
+		{tile, "avx2: {doc", "avx2: {only: true, doc", "variant avx2: a CPU has no arch, shared memory, helpers or launches that await each other"},
+		{norm, "block: {doc", "block: {only: true, doc", "variant block: only: true is of the arch, and there is none; give one, or leave only out"},
+		{wgmma, "arch: 90, only: true", "only: true", "variant padded: only: true is of the arch, and there is none; give one, or leave only out"},
 		{norm, "block: {doc", "block: {weights: file, doc", "variant block asks how weights lie, but the family has no formats"},
 		{matvec, "weights: padded\n  v2_pf", "weights: planed\n  v2_pf", "variant v2: no format of the family has a layout planed"},
 		{norm, "block: {doc", "block: {switch: 'MINFER_{format}', doc", "variant block: {format} stands for a format's name, but the family has no formats"},
@@ -81,6 +85,7 @@ func TestKernelRefusals(t *testing.T) {
 		{attend, "fixed_bytes: 16640", "per_bytes: 4, axis: elems", "shared: no axis is called elems; the axes are "},
 		{ring, "shared: {ring", "shared: {fixed_bytes: 16, ring", "shared: one of ring, tiles, and fixed_bytes with per_bytes leaves no room for another; give one"},
 		{mma, "axes: [row, token]", "axes: [row, tokens]", "shared.tiles: no axis is called tokens (meant token?); the axes are row, token, unit"},
+		{wgmma, "align_bytes: 1024", "align_bytes: 768", "shared.tiles: align_bytes is 768; allowed: powers of two"},
 		{matvec, "same_bits: [v2]", "same_bits: [v2_pf]", "same_bits: v2_pf is no other variant; the variants are v1, v2, v2_pf"},
 		{norm, "block: {doc", "block: {ceiling: {width: 5}, doc", "ceiling: no size is called width; the sizes are "},
 		{ring, "sums: column", "sums: col", "shared.ring: col is no digit with a radix; the digits are block, "},

@@ -182,6 +182,9 @@ func (d *Deal) deal(digits []layout.PlacedDigit) {
 	d.Stride = strides
 }
 
+// RunsOn reports whether the variant's code is for a device of an architecture.
+func (v *Variant) RunsOn(arch int) bool { return arch == v.Arch || arch > v.Arch && !v.Only }
+
 // Deals reports whether the digits deal more than one index of an axis.
 func (v *Variant) Deals(axis string) bool {
 	return slices.ContainsFunc(v.Deal, func(d Deal) bool {

@@ -113,7 +113,7 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 		dev = c.Base()
 	}
 	for _, dev := range c.Devices {
-		if fam.CPU || dev.Arch < v.Arch {
+		if fam.CPU || !v.RunsOn(dev.Arch) {
 			continue
 		}
 		if n := geo.Threads(); n > dev.Threads {
@@ -125,7 +125,7 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 	}
 	if v.Shared.Tiles != nil {
 		// On a device that allows less the gate refuses the variant.
-		if t := lower.TilesOf(v, f); !slices.ContainsFunc(c.Devices, func(d *model.Device) bool { return d.Arch >= v.Arch && t.Bytes <= d.SharedBytes }) {
+		if t := lower.TilesOf(v, f); !slices.ContainsFunc(c.Devices, func(d *model.Device) bool { return v.RunsOn(d.Arch) && t.Bytes <= d.SharedBytes }) {
 			report("", "the tiles of a block take %d bytes of shared memory (%s), more than any device allows", t.Bytes, t.Chain)
 		}
 	}

@@ -47,12 +47,15 @@ func TestKernelsRefuse(t *testing.T) {
 
 // Tiles that no device has room for, and sums over what more than one thread holds.
 func TestTilesRefuse(t *testing.T) {
-	const mma = "kernels/matmul-bf16.yaml"
-	for _, c := range []struct{ old, new, want string }{
-		{"stages: 2", "stages: 4", "matmul-bf16/padded: the tiles of a block take 262208 bytes of shared memory (4 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers), more than any device allows"},
-		{"- {name: piece, at: slot, radix: 4}", "- {name: piece, at: thread, radix: 4}", "digit piece spreads unit over threads, each of which would write its own sum; body matmul_mma adds within a thread"},
+	const mma, wgmma = "kernels/matmul-bf16.yaml", "kernels/matmul-wgmma.yaml"
+	for _, c := range []struct{ name, old, new, want string }{
+		{mma, "stages: 2", "stages: 4", "matmul-bf16/padded: the tiles of a block take 262208 bytes of shared memory (4 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers), more than any device allows"},
+		{mma, "- {name: piece, at: slot, radix: 4}", "- {name: piece, at: thread, radix: 4}", "digit piece spreads unit over threads, each of which would write its own sum; body matmul_mma adds within a thread"},
+		{wgmma, "stages: 3", "stages: 4", "matmul-wgmma/padded: the tiles of a block take 263232 bytes of shared memory (4 stages of 128 rows and 128 tokens of 256 bytes, each stage with two barriers, and room to begin at a multiple of 1024), more than any device allows"},
+		{wgmma, "radix: {column: 20}", "radix: {column: 20, along: 3}", "matmul-wgmma/lanes_r160: the tiles of a block take 271408 bytes of shared memory (3 stages of 160 rows and 192 tokens of 256 bytes"},
+		{wgmma, "- {name: piece, at: slot, radix: 4}", "- {name: piece, at: thread, radix: 4}", "digit piece spreads unit over threads, each of which would write its own sum; body matmul_wgmma adds within a thread"},
 	} {
-		if found := proved(t, mma, changed(t, mma, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+mma+":") {
+		if found := proved(t, c.name, changed(t, c.name, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+c.name+":") {
 			t.Errorf("no %q in %q", c.want, found)
 		}
 	}
@@ -70,9 +73,46 @@ func TestFragmentsRefuse(t *testing.T) {
 		{attend, "token: {over: [group, half,", "token: {over: [half, group,", "digit half: the tensor cores of body attend_mma deal it with radix 2 and stride 8 of axis token"},
 		{step, "position: {share: share, over: [pair, seat,", "position: {share: share, over: [seat, pair,", "digit pair: the tensor cores of body attend_step_mma deal it with radix 2 and stride 1 of axis position"},
 		{step, "name: query, at: thread, radix: 8", "name: query, at: thread, radix: 16", "digit query: the tensor cores of body attend_step_mma deal it with radix 8 and stride 1 of axis head"},
-		{step, "  - {name: query, at: thread, radix: 8}\n  - {name: seat, at: thread, radix: 4}\n", "  - {name: seat, at: thread, radix: 4}\n  - {name: query, at: thread, radix: 8}\n", "the last two digits of the thread are query and seat"},
+		{step, "  - {name: query, at: thread, radix: 8}\n  - {name: seat, at: thread, radix: 4}\n", "  - {name: seat, at: thread, radix: 4}\n  - {name: query, at: thread, radix: 8}\n", "the last digits of the thread are query, seat, which number the lanes of body attend_step_mma"},
 	} {
 		if found := proved(t, c.name, changed(t, c.name, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+c.name+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
+// Warpgroups multiply so many columns at a time and no others, by warps of 16 rows.
+func TestWarpgroupsRefuse(t *testing.T) {
+	const (
+		wgmma = "kernels/matmul-wgmma.yaml"
+		along = "  - {name: along, at: thread, radix: 2}\n"
+		warp  = "  - {name: warp, at: thread, radix: 4}\n"
+		group = "  - {name: group, at: thread, radix: 8}\n"
+		row   = "row: {over: [pair, seat, column, block]}"
+		token = "token: {over: [group, half, warp, along, tile]}"
+		lanes = "the last digits of the thread are along, warp, group, seat, which number the lanes of body matmul_wgmma"
+	)
+	for _, c := range []struct{ old, new, want string }{
+		{"name: column, at: slot, radix: 16", "name: column, at: slot, radix: 12", "matmul-wgmma/padded: digit column: products of 96 columns; the warpgroups of body matmul_wgmma multiply [64 128 160]"},
+		{"name: column, at: slot, radix: 16", "name: column, at: slot, radix: 32", "matmul-wgmma/padded: digit column: products of 256 columns"},
+		{"radix: {column: 20}", "radix: {column: 1}", "matmul-wgmma/lanes_r160: digit column: products of 8 columns"},
+		{warp, "  - {name: warp, at: thread, radix: 2}\n", "digit warp: the tensor cores of body matmul_wgmma deal it with radix 4 and stride 16 of axis token"},
+		{warp, "  - {name: warp, at: thread, radix: 8}\n", "digit warp: the tensor cores of body matmul_wgmma deal it with radix 4 and stride 16 of axis token"},
+		{token, "token: {over: [group, half, along, warp, tile]}", "digit warp: the tensor cores of body matmul_wgmma deal it with radix 4 and stride 16 of axis token"},
+		{token, "token: {over: [group, half, along, warp, tile]}", "digit along: the tensor cores of body matmul_wgmma deal it with stride 64 of axis token"},
+		{token, "token: {over: [group, warp, half, along, tile]}", "digit half: the tensor cores of body matmul_wgmma deal it with radix 2 and stride 8 of axis token"},
+		{token, "token: {over: [half, group, warp, along, tile]}", "digit group: the tensor cores of body matmul_wgmma deal it with radix 8 and stride 1 of axis token"},
+		{row, "row: {over: [pair, column, seat, block]}", "digit seat: the tensor cores of body matmul_wgmma deal it with radix 4 and stride 2 of axis row"},
+		{row, "row: {over: [pair, column, seat, block]}", "digit column: the tensor cores of body matmul_wgmma deal it with stride 8 of axis row"},
+		{row, "row: {over: [seat, pair, column, block]}", "digit pair: the tensor cores of body matmul_wgmma deal it with radix 2 and stride 1 of axis row"},
+		{along + warp, warp + along, lanes},
+		{warp + group, group + warp, lanes},
+		{"name: along, at: thread", "name: along, at: slot", lanes},
+		{"name: piece, at: slot, radix: 4", "name: piece, at: slot, radix: 2", "a unit of 32 elements in each of 2 pieces; body matmul_wgmma takes 128"},
+		{"helpers: 256\n", "", "helpers are due: body matmul_wgmma decodes weights with threads of their own"},
+		{"helpers: 256", "helpers: 240", "256 threads deal work and 240 help; both are whole warps of 32"},
+	} {
+		if found := proved(t, wgmma, changed(t, wgmma, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+wgmma+":") {
 			t.Errorf("no %q in %q", c.want, found)
 		}
 	}
