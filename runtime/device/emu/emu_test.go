@@ -142,6 +142,9 @@ func randomFloats(n int, seed uint64) []float32 {
 	return x
 }
 
+// forWgmma are the macros that minfer.cuh makes the products of warpgroups with, and nobody else.
+var forWgmma = regexp.MustCompile(`^MINFER_(WGMMA|SUMS\d+|REGISTERS\d+)$`)
+
 // TestEachWordHasTwoMeanings: what minfer.cuh defines for nvcc, the emulator's header defines too, and words.cu says.
 func TestEachWordHasTwoMeanings(t *testing.T) {
 	open(t) // compiles words.cu
@@ -156,8 +159,11 @@ func TestEachWordHasTwoMeanings(t *testing.T) {
 			seen[name] = true
 		}
 	}
+	for _, f := range regexp.MustCompile(`(?m)^template <[^>]*> struct (\w+)|^  MINFER_DEVICE void (wgmma_bf16)\(`).FindAllStringSubmatch(m.Headers["minfer.cuh"], -1) {
+		seen[f[1]+f[2]] = true
+	}
 	for _, f := range regexp.MustCompile(`(?m)^#define (MINFER_\w+)`).FindAllStringSubmatch(m.Headers["minfer.cuh"], -1) {
-		if name := f[1]; name != "MINFER_FULL_WARP" {
+		if name := f[1]; name != "MINFER_FULL_WARP" && !forWgmma.MatchString(name) {
 			seen[name] = true
 		}
 	}
@@ -636,6 +642,56 @@ func TestMatrixHalves(t *testing.T) {
 			same(t, "by ldmatrix", download[float32](t, d, out, 128), product(make([]float32, 128)))
 		}
 	}
+}
+
+// warpgroups is a launch of a kernel of testdata/wgmma.cu, with its operands and where its sums go.
+type warpgroups struct {
+	gpu.Launch
+	columns int
+	a, b    []uint16
+	y       gpu.Pointer
+}
+
+func newWarpgroups(t testing.TB, d *Driver, columns, wrong int) warpgroups {
+	t.Helper()
+	w := warpgroups{columns: columns, a: make([]uint16, 128*64), b: make([]uint16, columns*64), y: space[float32](t, d, 128*columns)}
+	for i, x := range randomFloats(len(w.a)+len(w.b), uint64(columns)) {
+		if narrow := uint16(math.Float32bits(x) >> 16); i < len(w.a) {
+			w.a[i] = narrow
+		} else {
+			w.b[i-len(w.a)] = narrow
+		}
+	}
+	w.Launch = one(fmt.Sprint("wgmma_", columns), 256, ptr(upload(t, d, w.a)), ptr(upload(t, d, w.b)), ptr(w.y), gpu.I32(int32(wrong)))
+	w.SharedBytes = uint32(1024 + 128*(128+columns))
+	return w
+}
+
+// want is the sums over the first numbers of each row, 16 in each product.
+func (w warpgroups) want(numbers int) []float32 {
+	sums := make([]float32, 128*w.columns)
+	for i := range sums {
+		for k := 0; k < numbers; k += 16 {
+			sum := float64(sums[i])
+			for j := k; j < k+16; j++ {
+				sum += float64(math.Float32frombits(uint32(w.a[i/w.columns*64+j])<<16)) * float64(math.Float32frombits(uint32(w.b[i%w.columns*64+j])<<16))
+			}
+			sums[i] = float32(sum)
+		}
+	}
+	return sums
+}
+
+func TestWarpgroups(t *testing.T) {
+	relaxedToo(t, func(t *testing.T, d *Driver) {
+		for _, columns := range []int{64, 128, 160} {
+			w := newWarpgroups(t, d, columns, 0)
+			for range 2 { // threads upwards and downwards
+				launch(t, d, w.Launch)
+				same(t, w.Kernel, download[float32](t, d, w.y, 128*columns), w.want(64))
+			}
+		}
+	})
 }
 
 func TestTiles(t *testing.T) {

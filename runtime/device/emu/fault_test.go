@@ -209,6 +209,44 @@ func TestMissingWaitsShow(t *testing.T) {
 	}
 }
 
+// What kernels of warpgroups may do wrong (testdata/wgmma.cu): what is read or overwritten too early shows in the sums, and the rest is refused.
+func TestWarpgroupFaults(t *testing.T) {
+	d := open(t)
+	for wrong, numbers := range map[int]int{1: 32, 2: 32, 3: 0} {
+		w := newWarpgroups(t, d, 160, wrong)
+		for range 2 {
+			launch(t, d, w.Launch)
+			same(t, fmt.Sprint("wrong ", wrong), download[float32](t, d, w.y, 128*160), w.want(numbers))
+		}
+	}
+	const missing = "threads 0-63, 96-127: at named_barrier 15 (96 of 128 have come), wgmma.cu:"
+	for wrong, c := range map[int]struct {
+		kind error
+		word string
+	}{
+		4:  {gpu.ErrFault, "misaligned wgmma_tile: the address must be a multiple of 1024; it is byte "},
+		5:  {gpu.ErrSync, missing},
+		6:  {gpu.ErrSync, "wgmma_bf16: 64 products are under way that nobody has waited for"},
+		7:  {gpu.ErrSync, "of dynamic shared memory, which thread 0 wrote, and no fence_async() followed"},
+		8:  {gpu.ErrSync, "of dynamic shared memory, which thread 0 wrote, and no fence_async() followed"},
+		9:  {gpu.ErrSync, "wgmma_bf16: no wgmma_begin() since the sums were waited for"},
+		10: {gpu.ErrSync, "wgmma_wait: the lanes of this warp have started different products"},
+		11: {gpu.ErrFault, "misaligned wgmma_bf16: the address must be a multiple of 1024; it is byte "},
+		12: {gpu.ErrSync, "wgmma_bf16: an operand begins within 16 numbers of a row"},
+		13: {gpu.ErrFault, "wgmma_bf16 touches shared memory outside of any array"},
+		14: {gpu.ErrSync, "wgmma_bf16: no wgmma_begin() since the sums were waited for"},
+	} {
+		w := newWarpgroups(t, d, 64, wrong)
+		for range 2 {
+			wantError(t, fmt.Sprint("wrong ", wrong), d.Launch(w.Launch), c.kind, "wgmma.cu:", c.word)
+		}
+	}
+	w := newWarpgroups(t, d, 64, 0)
+	w.Block[0] = 240
+	wantError(t, "half a warp", d.Launch(w.Launch), gpu.ErrSync, "wgmma_wait needs a whole warp")
+	launch(t, d, newWarpgroups(t, d, 64, 0).Launch) // nothing of the failures stays
+}
+
 func TestRefusedLaunches(t *testing.T) {
 	d := open(t)
 	y := space[float32](t, d, 256)

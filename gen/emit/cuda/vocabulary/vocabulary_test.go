@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,13 @@ var bulkWords = []string{
 	"fence.proxy.async.shared::cta", "fence.mbarrier_init.release.cluster",
 }
 
+// wgmmaWords need a toolkit of the same release, and the target sm_90a.
+var wgmmaWords = []string{
+	"wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 1", "wgmma.wait_group.sync.aligned 0",
+	"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16",
+	"wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16",
+}
+
 // TestNvccMakesOfEachWord compiles a kernel that says every word, and looks for the instructions in the PTX; it also assembles it, which checks
 // their operands.
 func TestNvccMakesOfEachWord(t *testing.T) {
@@ -50,6 +58,10 @@ func TestNvccMakesOfEachWord(t *testing.T) {
 	}
 	major, _ := strconv.Atoi(string(release[1]))
 	dir := t.TempDir()
+	if major >= 12 {
+		wordsByArch["90"] = append(wordsByArch["90"], bulkWords...)
+		wordsByArch["90a"] = append(slices.Clone(wordsByArch["90"]), wgmmaWords...)
+	}
 	for arch, more := range wordsByArch {
 		for _, define := range []string{"", "MINFER_WITNESS", "MINFER_MARKS", "MINFER_LANES_ARRIVE"} {
 			if define != "" && arch != "90" {
@@ -62,9 +74,6 @@ func TestNvccMakesOfEachWord(t *testing.T) {
 			}
 			if define == "MINFER_WITNESS" || define == "MINFER_MARKS" {
 				want = append(want, strings.ToLower(define))
-			}
-			if arch == "90" && major >= 12 {
-				want = append(want, bulkWords...)
 			}
 			ptx := filepath.Join(dir, "words.ptx")
 			if out, err := exec.Command(nvcc, append(args, "-ptx", "-o", ptx, "testdata/words.cu")...).CombinedOutput(); err != nil {

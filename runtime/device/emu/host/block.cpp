@@ -152,7 +152,7 @@ class Multiprocessor : public BlockView {
 
   void check(uintptr_t address, unsigned bytes, unsigned align, Space space, const char* what, Site at);
   void* static_shared(SharedSite& site, Site at);
-  void* dynamic_base() { return reinterpret_cast<void*>(dynamic_begin_); }
+  void* dynamic_base() { return reinterpret_cast<void*>(dynamic_begin); }
   void block_barrier(Site at);
   void named_barrier(int id, int threads, Site at);
   void collective(Apply apply, uint32_t members, void* operands, const char* what, Site at, bool whole);
@@ -163,6 +163,7 @@ class Multiprocessor : public BlockView {
   void mbar_wait(uint64_t* bar, unsigned parity, Site at);
   void bulk_copy(void* shared, const void* global, unsigned bytes, uint64_t* bar, Site at);
   void fence_async();
+  void check_fenced(uint64_t tile, int rows, Site at);
   void finish_fiber();
   bool in_stacks(uintptr_t a) const { return a >= stacks_ && a < stacks_ + kMaxThreads * (kStackBytes + kStackGuard); }
 
@@ -210,7 +211,8 @@ class Multiprocessor : public BlockView {
     void* p = nullptr;
   };
   std::vector<Slot> slots_;
-  uintptr_t dynamic_limit_ = 0, dynamic_begin_ = 0;
+  uintptr_t dynamic_limit_ = 0;
+  std::vector<Writer> writers_;
 };
 
 namespace {
@@ -239,7 +241,7 @@ char* map_between_guards(size_t bytes) {
 
 }  // namespace
 
-Multiprocessor::Multiprocessor() : fibers_(kMaxThreads), slots_(64) {
+Multiprocessor::Multiprocessor() : fibers_(kMaxThreads), slots_(64), writers_(kDynamicArea / 16) {
   const size_t each = kStackBytes + kStackGuard;
   void* p = mmap(nullptr, kMaxThreads * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) {
@@ -260,6 +262,7 @@ Multiprocessor::Multiprocessor() : fibers_(kMaxThreads), slots_(64) {
   static_begin_ = map_between_guards(kStaticArea);
   static_limit_ = static_begin_ + kStaticArea;
   dynamic_limit_ = reinterpret_cast<uintptr_t>(map_between_guards(kDynamicArea)) + kDynamicArea;
+  writers = writers_.data();
 }
 
 // ---- The life of a block
@@ -270,7 +273,8 @@ void Multiprocessor::run(LaunchState& l) {
   grid = l.grid;
   threads_ = dim.x * dim.y * dim.z;
   for (unsigned i = 0; i < threads_; i++) fibers_[i].index = {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y};
-  dynamic_begin_ = dynamic_limit_ - (l.dynamic_bytes + 15) / 16 * 16;
+  dynamic_begin = dynamic_limit_ - (l.dynamic_bytes + 15) / 16 * 16;
+  dynamic_bytes = l.dynamic_bytes;
   const uint64_t share = std::min<uint64_t>(16, std::max<uint64_t>(1, l.blocks / 64));
   for (;;) {
     const uint64_t first = l.next.fetch_add(share), end = std::min(first + share, l.blocks);
@@ -297,10 +301,11 @@ void Multiprocessor::start_block(uint64_t linear) {
   static_bytes_ = 0;
   arrays_.clear();
   if (launch->dynamic_bytes) {
-    char* d = reinterpret_cast<char*>(dynamic_begin_);
+    char* d = reinterpret_cast<char*>(dynamic_begin);
     fill_canary(d - kSharedCanary, kSharedCanary);
     poison(d, launch->dynamic_bytes);
-    fill_canary(d + launch->dynamic_bytes, dynamic_limit_ - dynamic_begin_ - launch->dynamic_bytes);
+    memset(writers, 0, (launch->dynamic_bytes + 15) / 16 * sizeof *writers);
+    fill_canary(d + launch->dynamic_bytes, dynamic_limit_ - dynamic_begin - launch->dynamic_bytes);
   }
   for (; barriers_used_; barriers_used_ &= barriers_used_ - 1) barriers_[__builtin_ctz(barriers_used_)] = Barrier();
   for (unsigned i = 0; i < mbar_count_; i++) mbars_[i].copies.clear();
@@ -322,6 +327,7 @@ void Multiprocessor::start_block(uint64_t linear) {
     Fiber& f = fibers_[i];
     f.context = first_context(f.stack_top, fiber_main);
     f.waits = Waits::no;
+    f.fences = 0;
     if (!f.copies.empty()) f.copies.clear();
     if (!f.groups.empty()) f.groups.clear();
   }
@@ -334,9 +340,9 @@ void Multiprocessor::finish_block() {
     if (canary_damage(end, kSharedCanary)) fail(Status::fault, Message().add("a thread wrote past the end of shared array %s (%zu bytes)", a.name, (size_t)(a.end - a.begin)));
   }
   if (launch->dynamic_bytes) {
-    const char* d = reinterpret_cast<const char*>(dynamic_begin_);
+    const char* d = reinterpret_cast<const char*>(dynamic_begin);
     if (canary_damage(d - kSharedCanary, kSharedCanary)) fail(Status::fault, Message().add("a thread wrote before the start of dynamic shared memory"));
-    if (canary_damage(d + launch->dynamic_bytes, dynamic_limit_ - dynamic_begin_ - launch->dynamic_bytes))
+    if (canary_damage(d + launch->dynamic_bytes, dynamic_limit_ - dynamic_begin - launch->dynamic_bytes))
       fail(Status::fault, Message().add("a thread wrote past the end of dynamic shared memory (%u bytes)", launch->dynamic_bytes));
   }
   for (unsigned i = 0; i < mbar_count_; i++) {
@@ -508,8 +514,8 @@ void Multiprocessor::check(uintptr_t a, unsigned bytes, unsigned align, Space sp
   Range found = {0, 0, Space::none};
   for (const SharedArray& s : arrays_)
     if (a >= s.begin && a + bytes <= s.end) found = {s.begin, s.end, Space::shared};
-  const uintptr_t dynamic_end = dynamic_begin_ + launch->dynamic_bytes;
-  if (a >= dynamic_begin_ && a + bytes <= dynamic_end) found = {dynamic_begin_, dynamic_end, Space::shared};
+  const uintptr_t dynamic_end = dynamic_begin + launch->dynamic_bytes;
+  if (a >= dynamic_begin && a + bytes <= dynamic_end) found = {dynamic_begin, dynamic_end, Space::shared};
   if (found.space == Space::none) {
     if (const Buffer* b = launch->memory->holding(a, bytes)) found = {b->begin, b->end, Space::global};
   }
@@ -689,7 +695,10 @@ void Multiprocessor::async_wait(unsigned latest) {
   Fiber& f = self();
   if (f.groups.size() <= latest) return;
   const size_t done = f.groups.size() - latest, copies = f.groups[done - 1];
-  for (size_t i = 0; i < copies; i++) f.copies[i].deliver();
+  for (size_t i = 0; i < copies; i++) {
+    f.copies[i].deliver();
+    note_writer(f.copies[i].to);
+  }
   f.copies.erase(f.copies.begin(), f.copies.begin() + (long)copies);
   f.groups.erase(f.groups.begin(), f.groups.begin() + (long)done);
   for (size_t& g : f.groups) g -= copies;
@@ -727,8 +736,22 @@ void Multiprocessor::mbar_init(uint64_t* bar, unsigned count, Site at) {
 }
 
 void Multiprocessor::fence_async() {
+  self().fences++;
   for (unsigned i = 0; i < mbar_count_; i++)
     if (mbars_[i].initialiser == self().linear) mbars_[i].fenced = true;
+}
+
+void Multiprocessor::check_fenced(uint64_t tile, int rows, Site at) {
+  if (!launch->settings.strict) return;
+  for (int row = 0; row < rows; row++) {
+    for (int half = 0; half < 2; half++) {
+      const uintptr_t byte = wgmma_chunk(tile, row, half) - dynamic_begin;
+      if (byte >= dynamic_bytes) continue;  // a static array
+      const Writer& w = writers[byte / 16];
+      if (w.thread == 0 || fibers_[w.thread - 1].fences != w.fences) continue;
+      fail_at(Status::sync, at, Message().add("wgmma_bf16 reads bytes %zu to %zu of dynamic shared memory, which thread %d wrote, and no fence_async() followed", (size_t)byte, (size_t)byte + 16, w.thread - 1));
+    }
+  }
 }
 
 // If the phase lacks nothing, the next one begins and whoever waited for this one may run.
@@ -788,6 +811,8 @@ void Multiprocessor::bulk_copy(void* shared, const void* global, unsigned bytes,
     }
   }
   poison(shared, bytes);
+  const uintptr_t byte = reinterpret_cast<uintptr_t>(shared) - dynamic_begin;
+  if (byte < dynamic_bytes) memset(writers + byte / 16, 0, bytes / 16 * sizeof *writers);
   b.copies.push_back(c);
 }
 
@@ -834,6 +859,8 @@ void mbar_arrive(uint64_t* bar, unsigned bytes, const char* what, Site at) { mac
 void mbar_wait(uint64_t* bar, unsigned parity, Site at) { machine().mbar_wait(bar, parity, at); }
 void bulk_copy(void* shared, const void* global, unsigned bytes, uint64_t* bar, Site at) { machine().bulk_copy(shared, global, bytes, bar, at); }
 void fence_async() { machine().fence_async(); }
+void check_fenced(uint64_t tile, int rows, Site at) { machine().check_fenced(tile, rows, at); }
+void refuse(const char* why, Site at) { machine().fail_at(Status::sync, at, Message().add("%s", why)); }
 void dependency_wait() { machine().dependency_waited = true; }
 void cover(long long row, long long unit, long long token) {
   if (Witness* w = machine().launch->witness) w->count(row, unit, token);

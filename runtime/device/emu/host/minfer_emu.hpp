@@ -66,11 +66,20 @@ struct BlockView {
   static constexpr unsigned kRanges = 64;
   Range ranges[kRanges];
   static unsigned slot(uintptr_t address) { return (address >> 8) % kRanges; }
+  // Dynamic shared memory, and of each 16 bytes of it which thread wrote them last, other than by a bulk copy.
+  struct Writer {
+    uint16_t thread;  // from 1; 0: none
+    uint16_t fences;  // that it had said before
+  };
+  uintptr_t dynamic_begin;
+  unsigned dynamic_bytes;
+  Writer* writers;
 };
 
 struct ThreadView {
   uint3 index;
   unsigned linear;  // x fastest
+  uint16_t fences;  // fence_async() that it has said
   BlockView* block;
 };
 
@@ -80,6 +89,9 @@ struct ThreadView {
 
 // Checks that [p, p+bytes) lies in memory of that space and is aligned; on failure the launch ends with an error. The slow half of check().
 MINFER_SERVICE void check_slow(const void* p, unsigned bytes, unsigned align, Space space, const char* what, Site at);
+
+// Ends the launch with an error: the thread uses a word as it must not.
+[[noreturn]] MINFER_SERVICE void refuse(const char* why, Site at);
 
 enum class ArgKind : uint8_t { pointer = 1, i32, u32, i64, f32 };
 struct Kernel {
@@ -118,6 +130,8 @@ MINFER_SERVICE void mbar_arrive(uint64_t* bar, unsigned expected_bytes, const ch
 MINFER_SERVICE void mbar_wait(uint64_t* bar, unsigned parity, Site at);
 MINFER_SERVICE void bulk_copy(void* shared, const void* global, unsigned bytes, uint64_t* bar, Site at);
 MINFER_SERVICE void fence_async();
+// Checks that whoever wrote rows of an operand of a product of warpgroups has said fence_async() since.
+MINFER_SERVICE void check_fenced(uint64_t tile, int rows, Site at);
 MINFER_SERVICE void dependency_wait();
 MINFER_SERVICE void cover(long long row, long long unit, long long token);
 
@@ -214,6 +228,11 @@ template <typename T> static inline T load(const void* p, unsigned align, Space 
   memcpy(&v, p, sizeof v);
   return v;
 }
+static inline void note_writer(const void* p) {
+  const ThreadView& me = *minfer_emu_current;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(p) - me.block->dynamic_begin;
+  if (at < me.block->dynamic_bytes) me.block->writers[at / 16] = {(uint16_t)(me.linear + 1), me.fences};
+}
 }  // namespace minfer_emu
 
 #define MINFER_LOAD(name, type, align, space) \
@@ -239,10 +258,12 @@ MINFER_LOAD(shared16, uint4, 16, shared)
 static inline void store8(void* p, uint2 v, MINFER_AT) {
   ::minfer_emu::check(p, 8, 8, ::minfer_emu::Space::none, "store8", MINFER_HERE);
   memcpy(p, &v, sizeof v);
+  ::minfer_emu::note_writer(p);
 }
 static inline void store16(void* p, uint4 v, MINFER_AT) {
   ::minfer_emu::check(p, 16, 16, ::minfer_emu::Space::none, "store16", MINFER_HERE);
   memcpy(p, &v, sizeof v);
+  ::minfer_emu::note_writer(p);
 }
 
 // ---- Arithmetic
@@ -560,6 +581,14 @@ static inline void prefetch_l2(const void* global, unsigned bytes, MINFER_AT) {
   if (bytes) ::minfer_emu::check(global, bytes, 16, ::minfer_emu::Space::global, "prefetch_l2", MINFER_HERE);
 }
 
+namespace minfer_emu {
+// Where 8 of the 16 numbers of a row of an operand lie. Places change by address, as in the hardware.
+static inline uintptr_t wgmma_chunk(uint64_t tile, int row, int half) {
+  const uintptr_t at = tile + row / 8 * 1024 + row % 8 * 128 + 16 * half;
+  return at ^ (at >> 7 & 7) << 4;
+}
+}  // namespace minfer_emu
+
 #if MINFER_HAS_WGMMA
 // ---- Warpgroups. Products are worked out when they are waited for, of what the operands are then: what reads sums too early, or writes
 // operands too early, shows.
@@ -573,6 +602,7 @@ template <int N> struct WgmmaSums {
   };
   Product under_way[64];
   int products, group;
+  bool begun;
 };
 static inline uint64_t wgmma_tile(const void* p, MINFER_AT) {
   ::minfer_emu::check(p, 1024, 1024, ::minfer_emu::Space::shared, "wgmma_tile", MINFER_HERE);
@@ -582,57 +612,77 @@ static inline uint64_t wgmma_further(uint64_t tile, int bytes) { return tile + b
 
 namespace minfer_emu {
 
-// The four warps meet, by the last of the named barriers.
-static inline void warpgroup_barrier(Site at) { named_barrier(15 - warp_index() / 4, 128, at); }
-// The 16 numbers of a row of an operand. Places change by address, as in the hardware.
-static inline void wgmma_row(float (&v)[16], uint64_t tile, int row) {
-  for (int half = 0; half < 2; half++) {
-    const uint64_t at = tile + row / 8 * 1024 + row % 8 * 128 + 16 * half;
-    const uint16_t* chunk = reinterpret_cast<const uint16_t*>(at ^ ((at >> 7 & 7) << 4));
-    for (int i = 0; i < 8; i++) v[8 * half + i] = bf16_to_f32(chunk[i]);
-  }
-}
-template <int N> static inline void wgmma_product(WgmmaSums<N>& sums, uint64_t a, uint64_t b) {
-  const int lane = lane_index(), row = 16 * (warp_index() % 4) + (lane >> 2);
-  float rows[2][16], column[16];
-  wgmma_row(rows[0], a, row);
-  wgmma_row(rows[1], a, row + 8);
-  for (int j = 0; j < N / 8; j++)
-    for (int pair = 0; pair < 2; pair++) {
-      wgmma_row(column, b, 8 * j + 2 * (lane & 3) + pair);
-      for (int half = 0; half < 2; half++) {
-        double sum = sums.v[4 * j + 2 * half + pair];
-        for (int k = 0; k < 16; k++) sum += (double)rows[half][k] * (double)column[k];
-        sums.v[4 * j + 2 * half + pair] = (float)sum;
-      }
+template <int N> struct WgmmaLane {
+  WgmmaSums<N>* sums;
+  int latest;
+  Site at;
+};
+// The products of the 16 rows of a warp, of all groups but the latest. They are exact, and 16 of them are summed in double, as by mma_bf16.
+template <int N> static inline void apply_wgmma(void* const lanes[32], uint32_t) {
+  const WgmmaLane<N>& first = *static_cast<const WgmmaLane<N>*>(lanes[0]);
+  WgmmaSums<N>* of[32];
+  for (int lane = 0; lane < 32; lane++) {
+    of[lane] = static_cast<const WgmmaLane<N>*>(lanes[lane])->sums;
+    bool same = of[lane]->products == of[0]->products && of[lane]->group == of[0]->group;
+    for (int i = 0; same && i < of[0]->products; i++) {
+      const auto &p = of[lane]->under_way[i], &q = of[0]->under_way[i];
+      same = p.a == q.a && p.b == q.b && p.group == q.group;
     }
+    if (!same) refuse("wgmma_wait: the lanes of this warp have started different products", first.at);
+  }
+  const int begin = 16 * (warp_index() % 4), products = of[0]->products, before = of[0]->group - first.latest;
+  float c[16][N];
+  for (int lane = 0; lane < 32; lane++)
+    for (int i = 0; i < N / 2; i++) c[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = of[lane]->v[i];
+  int left = 0;
+  for (int i = 0; i < products; i++) {
+    const auto p = of[0]->under_way[i];
+    if (p.group >= before) {
+      for (WgmmaSums<N>* sums : of) sums->under_way[left] = p;
+      left++;
+      continue;
+    }
+    double b[16][N];
+    for (int n = 0; n < N; n++)
+      for (int k = 0; k < 16; k++) b[k][n] = bf16_to_f32(reinterpret_cast<const uint16_t*>(wgmma_chunk(p.b, n, k / 8))[k % 8]);
+    for (int row = 0; row < 16; row++) {
+      double sum[N];
+      for (int n = 0; n < N; n++) sum[n] = c[row][n];
+      for (int k = 0; k < 16; k++) {
+        const double a = bf16_to_f32(reinterpret_cast<const uint16_t*>(wgmma_chunk(p.a, begin + row, k / 8))[k % 8]);
+        for (int n = 0; n < N; n++) sum[n] += a * b[k][n];
+      }
+      for (int n = 0; n < N; n++) c[row][n] = (float)sum[n];
+    }
+  }
+  for (int lane = 0; lane < 32; lane++) {
+    of[lane]->products = left;
+    of[lane]->begun = false;
+    for (int i = 0; i < N / 2; i++) of[lane]->v[i] = c[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
+  }
 }
 
 }  // namespace minfer_emu
 
-template <int N> static inline void wgmma_begin(WgmmaSums<N>&) {}
+template <int N> static inline void wgmma_begin(WgmmaSums<N>& sums) { sums.begun = true; }
 template <int N> static inline void wgmma_bf16(WgmmaSums<N>& sums, uint64_t a, uint64_t b, MINFER_AT) {
-  const auto tile = [&](uint64_t t, int rows) {
-    ::minfer_emu::check(reinterpret_cast<const void*>(t & ~(uint64_t)127), 128 * rows, 128, ::minfer_emu::Space::shared, "wgmma_bf16", MINFER_HERE);
+  const auto operand = [&](uint64_t tile, int rows) {
+    ::minfer_emu::check(reinterpret_cast<const void*>(tile & ~(uint64_t)127), 128 * rows, 1024, ::minfer_emu::Space::shared, "wgmma_bf16", MINFER_HERE);
+    if (tile % 32) ::minfer_emu::refuse("wgmma_bf16: an operand begins within 16 numbers of a row", MINFER_HERE);
+    if (minfer_emu_current->linear % 128 == 0) ::minfer_emu::check_fenced(tile, rows, MINFER_HERE);
   };
-  tile(a, 64);
-  tile(b, N);
-  if (sums.products == 64) ::minfer_emu::check_slow(nullptr, 1, 1, ::minfer_emu::Space::shared, "wgmma_bf16 after 64 that nobody waited for", MINFER_HERE);
+  operand(a, 64);
+  operand(b, N);
+  if (!sums.begun) ::minfer_emu::refuse("wgmma_bf16: no wgmma_begin() since the sums were waited for", MINFER_HERE);
+  if (sums.products == 64) ::minfer_emu::refuse("wgmma_bf16: 64 products are under way that nobody has waited for; the emulator keeps no more", MINFER_HERE);
   sums.under_way[sums.products++] = {a, b, sums.group};
 }
 template <int N> static inline void wgmma_commit(WgmmaSums<N>& sums) { sums.group++; }
 template <int LATEST, int N> static inline void wgmma_wait(WgmmaSums<N>& sums, MINFER_AT) {
-  int left = 0;
-  for (int i = 0; i < sums.products; i++) {
-    const auto p = sums.under_way[i];
-    if (p.group < sums.group - LATEST) {
-      ::minfer_emu::wgmma_product(sums, p.a, p.b);
-    } else {
-      sums.under_way[left++] = p;
-    }
-  }
-  sums.products = left;
-  ::minfer_emu::warpgroup_barrier(MINFER_HERE);
+  ::minfer_emu::WgmmaLane<N> l = {&sums, LATEST, MINFER_HERE};
+  ::minfer_emu::whole_warp(::minfer_emu::apply_wgmma<N>, &l, "wgmma_wait", MINFER_HERE);
+  // The four warps meet, by the last of the named barriers.
+  ::minfer_emu::named_barrier(15 - warp_index() / 4, 128, MINFER_HERE);
 }
 #endif
 

@@ -61,6 +61,24 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   mma_f16(cf, a, b);
   mma_bf16(cf, a, b);
 
+#if MINFER_HAS_WGMMA
+  const uint64_t tile = wgmma_tile(dynamic_shared_at<uint8_t>(1024));
+  const auto multiply = [&](auto& sums) {
+    wgmma_begin(sums);
+    wgmma_bf16(sums, tile, wgmma_further(tile, 64 * 128));
+    wgmma_commit(sums);
+    wgmma_wait<1>(sums);
+    wgmma_wait<0>(sums);
+    f += sums.v[0];
+  };
+  WgmmaSums<64> sums64 = {};
+  WgmmaSums<128> sums128 = {};
+  WgmmaSums<160> sums160 = {};
+  multiply(sums64);
+  multiply(sums128);
+  multiply(sums160);
+#endif
+
   store16(y + 8, shared16(d + 16));
   store8(y + 4, shared8(d + 8));
   f += (float)shared4(d);
