@@ -3,6 +3,7 @@ package nvcc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -211,6 +212,46 @@ func TestCacheIsByContent(t *testing.T) {
 	compile(open(), s, 90)
 	if calls(t, moved) != 1 {
 		t.Error("the compiler's release is not part of the key")
+	}
+}
+
+// Native code for sm_90 may have the instructions of that architecture alone, where the compiler knows them; PTX is for later ones too.
+func TestTargets(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		version string
+		arch    int
+		want    string // of native code
+	}{
+		{good, 80, "sm_80"},
+		{good, 90, "sm_90"},
+		{"Cuda compilation tools, release 12.0, V12.0.76", 80, "sm_80"},
+		{"Cuda compilation tools, release 12.0, V12.0.76", 89, "sm_89"},
+		{"Cuda compilation tools, release 12.0, V12.0.76", 90, "sm_90a"},
+		{"Cuda compilation tools, release 13.0, V13.0.88", 90, "sm_90a"},
+		{"Cuda compilation tools, release 13.0, V13.0.88", 100, "sm_100"},
+		{"Cuda compilation tools, release 13.0, V13.0.88", 121, "sm_121"},
+	} {
+		t.Setenv("MINFER_NVCC", fake(t, dir, c.version))
+		compiler, err := Find(t.Context(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := compiler.Native(t.Context(), source("int x;"), c.arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(code), " -cubin -arch="+c.want+" ") {
+			t.Errorf("%s, native code for %d: %s", c.version, c.arch, code)
+		}
+		ptx, err := compiler.PTX(t.Context(), source("int y;"), c.arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf(" -ptx -arch=compute_%d ", c.arch); !strings.Contains(ptx, want) {
+			t.Errorf("%s, PTX for %d: %s", c.version, c.arch, ptx)
+		}
 	}
 }
 

@@ -83,11 +83,7 @@ MINFER_KERNEL(words, 256, (const uint8_t* w, float* y, int n, unsigned* counter,
   store8(y + 4, shared8(d + 8));
   f += (float)shared4(d);
   f += (float)shared1(d) + (float)shared2(d);
-  atomic_add(y, f);
-  atomic_add((int*)used, -1);
-  atomic_add(used, 2u);
-  atomic_max(counter, 3u);
-  atomic_max(key, 7ull);
+  f += atomic_add(y, f) + (float)atomic_add((int*)used, -1) + (float)atomic_add(used, 2u) + (float)atomic_max(counter, 3u) + (float)atomic_max(key, 7ull);
   const unsigned old = atomic_inc(counter, gridDim.x - 1) + arrive_gpu(counter, gridDim.x - 1);
   fence_gpu();
   MINFER_UNROLL
