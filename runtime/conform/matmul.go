@@ -91,6 +91,7 @@ func matmulJobs(s *Subject) iter.Seq[*job] {
 		for _, p := range []product{
 			{rows: tall + 1, cols: g, tokens: min(wide+1, most), pad: 2, bias: true},
 			{rows: max(1, tall-1), cols: 5 * g, tokens: min(max(1, wide-1), most)},
+			{rows: tall + 4, cols: g, tokens: min(wide+1, most), pad: 2, x: zero, bias: true}, // the bias alone, which larger sums would hide
 		} {
 			if !try(p) {
 				return

@@ -104,7 +104,9 @@ func lineMutants(line string, pointers []string) map[string]string {
 			break // one value more would leave the array that the loop runs over, which C++ leaves open; one less is no less of fours
 		}
 		op := code[c[2]:c[3]]
-		add("predicate off by one", replaceAt(c[2:4], map[string]string{">=": ">", "<": "<="}[op]))
+		if !array.MatchString(code) {
+			add("predicate off by one", replaceAt(c[2:4], map[string]string{">=": ">", "<": "<="}[op]))
+		}
 		add("predicate off by one", replaceAt(c[4:6], code[c[4]:c[5]]+" - 1"))
 	}
 	// Loops: one value less, or begun one late.
@@ -143,7 +145,8 @@ var (
 	condition = regexp.MustCompile(`^\s*if \((.*)\) [^{]*[;{]`)
 	compare   = regexp.MustCompile(`\w (>=|<) ((?:\w|::|\.)+)`)
 	loop      = regexp.MustCompile(`for \(int \w+ = \w+; \w+ < (\d+);`)
-	counted   = regexp.MustCompile(`for \(int \w+ = \w+; \w+ < (\d+|\w*(stages|tile|slots|rows|warps|groups)\w*);`)
+	counted   = regexp.MustCompile(`for \(int \w+ = \w+; \w+ < (\d+|\w*(stages|tile|slots|rows|warps|groups)\w*|Unit::elems / 8);`)
+	array     = regexp.MustCompile(`for \(int \w+ = 0; \w+ < (mine|ahead|columns);`) // one value more is left open here too
 	start     = regexp.MustCompile(`for \(int \w+ = (0);`)
 	rowStride = regexp.MustCompile(`\(size_t\)(\w+) \*`)
 	blockSum  = regexp.MustCompile(`block_sum<(\d+)>`)
@@ -277,6 +280,21 @@ var equivalents = []struct {
 	{"matvec-f32/q4_K/", "if (true) dot = fmaf(unit_bias(r, g), sum, dot);", "", "biases of q4_K are zero"},
 	{"matvec-f32/q4_K/", "if (true) sum += xu[e];", "", "q4_K has an offset, so that the condition holds"},
 	{"matvec-f32/q4_K/", "if (true) acc[slot] = fmaf(-unit_offset(r, g), sum, acc[slot]);", "", "q4_K has an offset, so that the condition holds"},
+	{"matmul-wgmma/q4_K/", "const int units = cols / Unit::elems, rounds = (units + pieces - 2) / pieces;", "", "units come by the eight, those of a block"},
+	{"matmul-wgmma/q4_K/", "if (row < rows && t < tokens && u <= units) MINFER_COVER(row, u, t);", "", "units come by the eight, so that no round has one past the end"},
+	{"matmul-wgmma/q4_K/", "const bool there = round * tile_elems + 8 * chunk < cols - 1;", "", "chunks are eight columns"},
+	{"matmul-wgmma/q4_K/", "const bool there = round * tile_elems + 8 * chunk <= cols;", "", "columns come by the 256, so that no round has chunks past the end"},
+	{"matmul-wgmma/", "if (true) acts += tile_elems;", "", "only in the last round are chunks past the end"},
+	{"matmul-wgmma/", "if (true) {", "for (int s = 0; s < stages; s++) {", "all threads write the same, before the barrier"},
+	{"matmul-wgmma/q4_K/.*_small", "for (int begin = 0; begin < rounds - 1; begin += ahead) {", "", "rounds come by the two, those of a block"},
+	{"matmul-wgmma/", "for (int begin = 0; begin <= rounds; begin += ahead) {", "", "rounds past the last are left again at once"},
+	{"matmul-wgmma/q4_K/", "- if (round >= rounds) break;", "", "rounds come by the two, those of a block"},
+	{"matmul-wgmma/q4_K/", "if (round > rounds) break;", "", "rounds come by the two, those of a block"},
+	{"matmul-wgmma/.*/(padded|lanes|.*_small)$", "const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step < tile_rows - 1; };  // of one warp, all or none", "", "tiles of 64 and 128 rows are whole steps"},
+	{"matmul-wgmma/.*/(padded|lanes|.*_small)$", "const auto has = [&](int i) { return tile_rows % step == 0 || first + i * step <= tile_rows; };  // of one warp, all or none", "", "tiles of 64 and 128 rows are whole steps"},
+	{"matmul-wgmma/.*/(padded|lanes|.*_small)$", "if (true) unit_hold(held[turn][i], from[i], cols, min(piece + 4*round, units - 1));", "", "tiles of 64 and 128 rows are whole steps"},
+	{"matmul-wgmma/.*/(padded|lanes|.*_small)$", "- if (!has(i)) continue;", "", "tiles of 64 and 128 rows are whole steps"},
+	{"matmul-wgmma/", "if (pairs && row + 1 < rows - 1) {", "", "the last two rows are stored one by one"},
 	{"-ring-q8/", "const int units = cols / Unit::elems, columns = (units + 6) / 8;", "", "units come by the eight, those of a block"},
 	{"-ring-q8/.*/c[1-8]$", "const int units = cols / Unit::elems, columns = (units + 7) / 9;", "", "up to 8 columns it is the same"},
 	{"gate-ring-q8/", "const int part = lane % per_row, matrix = lane / (33 / 2);", "", "half of it is the same"},

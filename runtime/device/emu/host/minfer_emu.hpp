@@ -6,6 +6,7 @@
 // another's writes is decided by the waits alone. To bring out a missing wait
 //   - shared memory is filled with a NaN pattern when a block starts, and so is fresh global memory;
 //   - asynchronous copies fill their target with that pattern when they start and deliver as late as the waits allow;
+//   - products of warpgroups refuse operands that a thread wrote, by a store by width or an asynchronous copy, without fence_async() after it;
 //   - blocks run their threads in ascending and in descending order by turns.
 // Loads and stores by width are checked for alignment and bounds to the byte; plain ones by guard pages and canaries.
 #pragma once
