@@ -93,7 +93,7 @@ func judge(e *kernel.Entry, subjects []*Subject, o Options) (total Report, err e
 	defer d.Close()
 	var variants []*kernel.Variant
 	for _, s := range e.Steps {
-		if s.Variant.Arch <= d.Info().Arch {
+		if runsOn(s.Variant, d.Info().Arch) {
 			variants = append(variants, s.Variant)
 		}
 	}
@@ -101,7 +101,7 @@ func judge(e *kernel.Entry, subjects []*Subject, o Options) (total Report, err e
 		return total, err
 	}
 	for _, s := range subjects {
-		if s.Variant.Arch > d.Info().Arch {
+		if !runsOn(s.Variant, d.Info().Arch) {
 			continue
 		}
 		r, err := s.Judge(d)
@@ -111,6 +111,12 @@ func judge(e *kernel.Entry, subjects []*Subject, o Options) (total Report, err e
 		total.add(r)
 	}
 	return total, nil
+}
+
+// runsOn reports whether devices of an architecture have the kernel: its code may be for another alone.
+func runsOn(v *kernel.Variant, arch int) bool {
+	other := func(b kernel.Bound) bool { return b.Kind == kernel.Only && b.Value != int64(arch) }
+	return v.Arch <= arch && !slices.ContainsFunc(v.Bounds, other)
 }
 
 // Judge runs the suite, without the sizes that take long, of a variant that is in no gate: of what would be an entry with it alone, whose

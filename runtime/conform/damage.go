@@ -45,7 +45,7 @@ func RunDamaged(t *testing.T, open func() (gpu.Driver, error)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.Variant.Arch > d.Info().Arch {
+			if !runsOn(s.Variant, d.Info().Arch) {
 				t.Skipf("it needs code for sm_%d, this device has that for sm_%d", s.Variant.Arch, d.Info().Arch)
 			}
 			data, err := fs.ReadFile(cuda.Sources, s.Variant.Source)

@@ -80,6 +80,10 @@ func TestGatesByName(t *testing.T) {
 		q.Arch, q.SharedBytes = 90, 227<<10
 		return q
 	}
+	later := func(q query) query {
+		q.Arch, q.SharedBytes = 121, 227<<10
+		return q
+	}
 	lanes := func(rows, cols, tokens int64) query {
 		q := padded(rows, cols, tokens)
 		q.Weights = "lanes"
@@ -156,7 +160,7 @@ func TestGatesByName(t *testing.T) {
 		{"matmul-wgmma", "q6_K", hopper(lanes(1536, 3584, 512)), "lanes_r64"},
 		{"matmul-wgmma", "q6_K", hopper(lanes(512, 3584, 512)), "lanes_small"},
 		{"matmul-wgmma", "q6_K", opted(lanes(5120, 5120, 512)), "sm_80 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
-		{"matmul-wgmma", "q6_K", opted(lanes(5120, 5120, 512)), "sm_80 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
+		{"matmul-wgmma", "q6_K", later(lanes(5120, 5120, 512)), "sm_121 breaks arch == sm_90 (code: the body uses instructions that no other architecture has)"},
 		{"matmul-bf16", "q6_K", opted(padded(2048, 5120, 512)), "padded_small"},
 		{"matmul-bf16", "q6_K", padded(5120, 5120, 128*65535+1), "tokens 8388481 breaks tokens <= 8388480 (grid: 65535 blocks in grid.y * 128 tokens a block)"},
 		{"matmul-bf16", "q6_K", query{Rows: 5120, Cols: 5120, Tokens: 512, Weights: "padded", Arch: 80, SharedBytes: 131103}, "padded_small"},

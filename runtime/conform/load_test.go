@@ -60,32 +60,37 @@ func TestStaleKernels(t *testing.T) {
 
 // The machine is not one that the kernel was compiled for: the gate refuses before the module could lack it.
 func TestOtherArchitecture(t *testing.T) {
-	d, err := emu.Open(t.Context(), emu.Options{Threads: 1, Arch: 80})
-	if errors.Is(err, emu.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	seen := map[string]bool{} // families of which one was tried: each try compiles
-	for _, e := range gate.All {
-		for _, s := range Subjects(e, Options{Brief: true}) {
-			if s.Variant.Arch <= 80 {
-				continue
+	for _, arch := range []int{80, 121} {
+		d, err := emu.Open(t.Context(), emu.Options{Threads: 1, Arch: arch})
+		if errors.Is(err, emu.ErrNoCompiler) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		seen := map[string]bool{} // families of which one was tried: each try compiles
+		for _, e := range gate.All {
+			for _, s := range Subjects(e, Options{Brief: true}) {
+				if runsOn(s.Variant, arch) {
+					continue
+				}
+				q := s.query()
+				q.Arch, q.SharedBytes = arch, 227<<10
+				if i := s.refusal(&q); i < 0 || s.Variant.Bounds[i].Kind != kernel.Arch && s.Variant.Bounds[i].Kind != kernel.Only {
+					t.Errorf("%s is not refused on sm_%d", s.Variant, arch)
+				}
+				if seen[e.Family] {
+					continue
+				}
+				seen[e.Family] = true
+				if err := gpu.LoadVariants(d, []*kernel.Variant{s.Variant}); err == nil || !strings.Contains(err.Error(), s.Variant.Symbol) {
+					t.Errorf("%s loads on sm_%d, or the error does not name it: %v", s.Variant, arch, err)
+				}
 			}
-			q := s.query()
-			q.Arch, q.SharedBytes = 80, 227<<10
-			if i := s.refusal(&q); i < 0 || s.Variant.Bounds[i].Kind != kernel.Arch {
-				t.Errorf("%s is not refused on sm_80", s.Variant)
-			}
-			if seen[e.Family] {
-				continue
-			}
-			seen[e.Family] = true
-			if err := gpu.LoadVariants(d, []*kernel.Variant{s.Variant}); err == nil || !strings.Contains(err.Error(), s.Variant.Symbol) {
-				t.Errorf("%s loads on sm_80, or the error does not name it: %v", s.Variant, err)
-			}
+		}
+		if len(seen) == 0 {
+			t.Errorf("every kernel runs on sm_%d", arch)
 		}
 	}
 }
