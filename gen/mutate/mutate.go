@@ -11,6 +11,7 @@ import (
 	"github.com/minfer/minfer/gen/cover"
 	"github.com/minfer/minfer/gen/launch"
 	"github.com/minfer/minfer/gen/layout"
+	"github.com/minfer/minfer/gen/lower"
 	"github.com/minfer/minfer/gen/model"
 )
 
@@ -89,6 +90,9 @@ func (s *subject) edges(c *model.Catalog) (shapes []bound.Shape) {
 	}
 	if ring := s.v.Shared.Ring; ring != nil {
 		base.SharedBytes = 4 * int64(ring.RoomBytes) // so that each bound is met alone; the edges of shared memory are below
+	}
+	if s.v.Shared.Tiles != nil {
+		base.SharedBytes = max(base.SharedBytes, int64(lower.TilesOf(s.v, s.f).Bytes)) // the least device may not have room for them
 	}
 	for _, d := range s.fam.Dims {
 		base.Dims[d] = bound.Grain(s.terms, d)
