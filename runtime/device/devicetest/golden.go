@@ -100,7 +100,6 @@ func Golden(t *testing.T, name string) {
 			}
 			t.Setenv("MINFER_WGMMA", "0")
 			t.Setenv("MINFER_MMA", "0")
-			t.Setenv("MINFER_WGMMA", "0")
 			have = Steps(t, name, g, device.LoadOptions{Precision: device.Q8}, format.F16, golden.Tokens, follow)
 			if apart := archtest.Distance(have[0], exact); !(apart <= allowed) {
 				t.Errorf("q8 logits are %.4f from the exact ones, allowed %.4f", apart, allowed)
