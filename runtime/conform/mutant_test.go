@@ -280,6 +280,7 @@ var equivalents = []struct {
 	{"matvec-f32/q4_K/", "if (true) dot = fmaf(unit_bias(r, g), sum, dot);", "", "biases of q4_K are zero"},
 	{"matvec-f32/q4_K/", "if (true) sum += xu[e];", "", "q4_K has an offset, so that the condition holds"},
 	{"matvec-f32/q4_K/", "if (true) acc[slot] = fmaf(-unit_offset(r, g), sum, acc[slot]);", "", "q4_K has an offset, so that the condition holds"},
+	{"matmul-bf16/", "for (int round = 0; round <= rounds; round++) {", "const int stage = round % stages;", "a round more is decoded, and nobody multiplies it"},
 	{"matmul-wgmma/q4_K/", "const int units = cols / Unit::elems, rounds = (units + pieces - 2) / pieces;", "", "units come by the eight, those of a block"},
 	{"matmul-wgmma/q4_K/", "if (row < rows && t < tokens && u <= units) MINFER_COVER(row, u, t);", "", "units come by the eight, so that no round has one past the end"},
 	{"matmul-wgmma/", "const bool there = round * tile_elems + 8 * chunk < cols - 1;", "", "chunks are eight columns"},

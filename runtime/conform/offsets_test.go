@@ -54,7 +54,7 @@ var (
 	kernelHead  = regexp.MustCompile(`\nMINFER_KERNEL(?:_RESIDENT)?\(`)
 	wideName    = regexp.MustCompile(`\b(?:size_t|long long|int64_t|uint64_t) (\w+)( =|,|\))`)
 	globalName  = regexp.MustCompile(`(?:const )?(?:uint8_t|float|int|uint16_t|uint64_t)\*(?: __restrict__)? (\w+)`)
-	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared|full|tiles|weights|reinterpret_cast<\w+\*>\((?:ring|partial)|ring|stage)\b`)
+	sharedName  = regexp.MustCompile(`(\w+) = (?:dynamic_shared(?:_at)?|full|tiles|activations|weights|reinterpret_cast<\w+\*>\((?:ring|partial)|ring|stage)\b`)
 	ofRow       = regexp.MustCompile(`^\d+ \* \w+$`)
 	offsetStart = regexp.MustCompile(`\b(\w+)(\[| \+ )`)
 )
@@ -85,7 +85,7 @@ func narrowAddresses(text string) (found int, narrow []string) {
 					}
 					found++
 					// A literal times an index is an element of a row, which an argument of 32 bits counts.
-					ok := ofRow.MatchString(strings.TrimSpace(term)) || strings.Contains(term, "(size_t)") || strings.Contains(term, "_bytes") && strings.Contains(term, "size_t")
+					ok := ofRow.MatchString(strings.TrimSpace(term)) || strings.Contains(term, "(size_t)") || strings.Contains(term, "(long long)") || strings.Contains(term, "_bytes") && strings.Contains(term, "size_t")
 					// A place in a tile is one in shared memory, and a token before the last is counted by an argument of 32 bits.
 					ok = ok || strings.Contains(term, "tile_at(") || strings.HasPrefix(strings.TrimSpace(term), "min(tokens, ")
 					for name := range wide {
