@@ -151,6 +151,96 @@ func (d dealt) holds(g *layout.Geometry) bool {
 	return i >= 0 && axis != nil && (d.radix == 0 || g.Digits[i].Radix == d.radix) && axis.Stride[i] == d.stride
 }
 
+// staged are the bodies that lay stages of tiles out in shared memory, and how: rows of both operands, the first stage at a multiple of alignBytes. Of one
+// with an arch no other architecture has the instructions.
+var staged = map[string]struct {
+	least, most, rowBytes, alignBytes, arch int
+}{
+	"matmul_mma":   {least: 2, most: 2, rowBytes: 256},
+	"matmul_wgmma": {least: 2, most: 64, rowBytes: 256, alignBytes: 1024, arch: 90},
+}
+
+// stages finds tiles that are sized otherwise than such a body uses them, and variants for architectures that it is not for.
+func stages(fam *model.Family, v *model.Variant, g *layout.Geometry) (flaws []string) {
+	body, known := staged[fam.Template]
+	if !known {
+		return nil
+	}
+	flaw := func(format string, args ...any) { flaws = append(flaws, fmt.Sprintf(format, args...)) }
+	if body.arch > 0 && (v.Arch != body.arch || !v.Only) {
+		flaw("arch: %d, only: true is due: no other architecture has the instructions of body %s", body.arch, fam.Template)
+	}
+	t := v.Shared.Tiles
+	if t == nil {
+		flaw("shared.tiles is due: body %s multiplies out of them", fam.Template)
+		return flaws
+	}
+	if axes := slices.Sorted(slices.Values(t.Axes)); !slices.Equal(axes, []string{"row", "token"}) {
+		flaw("shared.tiles has axes %s; body %s has tiles of row and token", strings.Join(t.Axes, ", "), fam.Template)
+	}
+	if t.Stages < body.least || t.Stages > body.most {
+		flaw("shared.tiles has stages: %d; body %s has %d to %d", t.Stages, fam.Template, body.least, body.most)
+	}
+	if t.RowBytes != body.rowBytes || t.AlignBytes != body.alignBytes {
+		flaw("shared.tiles has row_bytes: %d, align_bytes: %d; body %s has %d and %d", t.RowBytes, t.AlignBytes, fam.Template, body.rowBytes, body.alignBytes)
+	}
+	for digit, name := range map[string]string{"block": "row", "tile": "token"} {
+		i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == digit })
+		axis := g.Axis(name)
+		if i < 0 || axis == nil {
+			flaw("digit %s: body %s has one of axis %s, whose tiles it numbers", digit, fam.Template, name)
+		} else if n, open := g.Period(axis); open != i {
+			flaw("digit %s: body %s numbers the tiles of %d %ss by it", digit, fam.Template, n, name)
+		}
+	}
+	// A helper of a warpgroup's tile copies the same chunk of tokens that lie whole groups of eight apart.
+	if token := g.Axis("token"); body.alignBytes > 0 && token != nil {
+		if n, _ := g.Period(token); g.Helpers%128 != 0 || g.Helpers > 0 && n%(g.Helpers/16) != 0 {
+			flaw("%d threads help with %d tokens; body %s takes whole warpgroups of them, 16 to a token, that share the tokens evenly", g.Helpers, n, fam.Template)
+		}
+	}
+	return flaws
+}
+
+// found finds what body top_k cannot find the best keys of a run with.
+func found(fam *model.Family, v *model.Variant, g *layout.Geometry) (flaws []string) {
+	elem, rank := g.Axis("elem"), g.Axis("rank")
+	if fam.Template != "top_k" || elem == nil || rank == nil {
+		return nil
+	}
+	flaw := func(format string, args ...any) { flaws = append(flaws, fmt.Sprintf(format, args...)) }
+	threads, slots := g.Workers(), 1
+	if i := slices.IndexFunc(g.Digits, func(p layout.PlacedDigit) bool { return p.Name == "slot" }); i >= 0 {
+		slots = g.Digits[i].Radix
+	}
+	run, open := g.Period(elem)
+	if open < 0 || g.Digits[open].Place != layout.GridX || g.Digits[open].Name != "run" {
+		flaw("the runs of body top_k are digit run, at grid.x")
+	}
+	places, _ := g.Ceiling(rank)
+	need, most := 8*run, run/2
+	if v.Options["sift"] != 0 {
+		need, most = 8*threads+8*(threads/4)+12, threads/8 // what is listed, the sample, the bound and a count
+		if threads%256 != 0 {
+			flaw("%d threads sift; body top_k looks at as many keys for every four of them, whole warps of keys at a time, so multiples of 256", threads)
+		}
+	} else {
+		if run&(run-1) != 0 || slots%2 != 0 {
+			flaw("runs of %d keys, %d of a thread; body top_k sorts powers of two, pairs of a thread", run, slots)
+		}
+		if v.Options["lists"] != 0 {
+			flaw("lists goes with sift in body top_k")
+		}
+	}
+	if places > most {
+		flaw("%d places of %d keys; body top_k has %d at most there", places, run, most)
+	}
+	if v.Shared.FixedBytes < need {
+		flaw("shared.fixed_bytes is %d; body top_k takes %d with these digits", v.Shared.FixedBytes, need)
+	}
+	return flaws
+}
+
 // taken are the elements of an axis that a body takes at a time, where it is not one: so many, with the values of a digit that it takes
 // together, or another number, or any multiple of them.
 var taken = map[string]struct {

@@ -82,7 +82,7 @@ func kernel(c *model.Catalog, fam *model.Family, v *model.Variant, f *model.Form
 	for _, flaw := range cover.Prove(geo) {
 		report("", "%s", flaw)
 	}
-	for _, flaw := range slices.Concat(oneWriter(fam, geo, c.Base().Warp), fragments(fam, geo), inOctets(fam, geo, c.Base().Warp), queues(fam, geo), wholeWarps(geo, c.Base().Warp)) {
+	for _, flaw := range slices.Concat(oneWriter(fam, geo, c.Base().Warp), fragments(fam, geo), inOctets(fam, geo, c.Base().Warp), queues(fam, geo), stages(fam, v, geo), found(fam, v, geo), wholeWarps(geo, c.Base().Warp)) {
 		report("", "%s", flaw)
 	}
 	for i := range geo.Axes {

@@ -111,8 +111,39 @@ func TestWarpgroupsRefuse(t *testing.T) {
 		{"name: piece, at: slot, radix: 4", "name: piece, at: slot, radix: 2", "a unit of 32 elements in each of 2 pieces; body matmul_wgmma takes 128"},
 		{"helpers: 256\n", "", "helpers are due: body matmul_wgmma decodes weights with threads of their own"},
 		{"helpers: 256", "helpers: 240", "256 threads deal work and 240 help; both are whole warps of 32"},
+		{"helpers: 256", "helpers: 64", "64 threads help with 128 tokens; body matmul_wgmma takes whole warpgroups of them"},
+		{"helpers: 256", "helpers: 384", "384 threads help with 128 tokens; body matmul_wgmma takes whole warpgroups of them"},
+		{"align_bytes: 1024", "align_bytes: 512", "shared.tiles has row_bytes: 256, align_bytes: 512; body matmul_wgmma has 256 and 1024"},
+		{", align_bytes: 1024", "", "shared.tiles has row_bytes: 256, align_bytes: 0; body matmul_wgmma has 256 and 1024"},
+		{"row_bytes: 256", "row_bytes: 128", "shared.tiles has row_bytes: 128, align_bytes: 1024; body matmul_wgmma has 256 and 1024"},
+		{"stages: 3", "stages: 1", "shared.tiles has stages: 1; body matmul_wgmma has 2 to 64"},
+		{"axes: [row, token]", "axes: [row]", "shared.tiles has axes row; body matmul_wgmma has tiles of row and token"},
+		{"shared: {tiles: {axes: [row, token], stages: 3, row_bytes: 256, align_bytes: 1024}}\n", "", "shared.tiles is due: body matmul_wgmma multiplies out of them"},
+		{row + "\n  " + token, "row: {over: [pair, seat, column, tile]}\n  token: {over: [group, half, warp, along, block]}", "digit block: body matmul_wgmma numbers the tiles of 128 rows by it"},
+		{"    only: true\n", "", "matmul-wgmma/lanes_r160: arch: 90, only: true is due: no other architecture has the instructions of body matmul_wgmma"},
+		{"    arch: 90\n", "    arch: 80\n", "matmul-wgmma/lanes_r160: arch: 90, only: true is due"},
 	} {
 		if found := proved(t, wgmma, changed(t, wgmma, c.old, c.new)).Error(); !strings.Contains(found, c.want) || !strings.Contains(found, "specs/"+wgmma+":") {
+			t.Errorf("no %q in %q", c.want, found)
+		}
+	}
+}
+
+// Runs that the kernels of the best keys cannot sort or sift.
+func TestRunsRefuse(t *testing.T) {
+	const top, merge = "kernels/top-k.yaml", "kernels/top-k-merge.yaml"
+	for _, c := range []struct{ file, old, new, want string }{
+		{top, "radix: {slot: 4, place: 64}", "radix: {thread: 384, slot: 4, place: 48}", "top-k/sift: 384 threads sift"},
+		{merge, "radix: {thread: 512, slot: 10, place: 64}", "radix: {thread: 384, slot: 10, place: 48}", "top-k-merge/sift: 384 threads sift"},
+		{top, "radix: {slot: 4, place: 64}", "radix: {slot: 4, place: 128}", "top-k/sift: 128 places of 2048 keys; body top_k has 64 at most there"},
+		{top, "fixed_bytes: 5144", "fixed_bytes: 100", "top-k/sift: shared.fixed_bytes is 100; body top_k takes 5132 with these digits"},
+		{top, "fixed_bytes: 32768", "fixed_bytes: 16384", "top-k/block: shared.fixed_bytes is 16384; body top_k takes 32768 with these digits"},
+		{top, "{name: slot, at: slot, radix: 8}", "{name: slot, at: slot, radix: 6}", "top-k/block: runs of 3072 keys, 6 of a thread; body top_k sorts powers of two"},
+		{top, "{name: place, at: slot, radix: 1024}", "{name: place, at: slot, radix: 4096}", "top-k/block: 4096 places of 4096 keys; body top_k has 2048 at most there"},
+		{merge, "options: {sift: 1, lists: 1}", "options: {lists: 1}", "top-k-merge/sift: lists goes with sift in body top_k"},
+		{top, "{name: run, at: grid.x, open: true}\n  - {name: row, at: grid.y, open: true}", "{name: run, at: grid.y, open: true}\n  - {name: row, at: grid.x, open: true}", "the runs of body top_k are digit run, at grid.x"},
+	} {
+		if found := proved(t, c.file, changed(t, c.file, c.old, c.new)).Error(); !strings.Contains(found, c.want) {
 			t.Errorf("no %q in %q", c.want, found)
 		}
 	}
