@@ -88,6 +88,8 @@ func (b *kernelLoader) load() {
 		}
 		b.diags.Addf(s.Template.At, "template: no body of %s is called %s%s; there are %s (gen/model/body.go lists them)", target, f.Template, diag.Meant(f.Template, names), strings.Join(names, ", "))
 		b.body = &model.Body{}
+	} else if s.Class.Set() && f.Class != b.body.Class() {
+		b.diags.Addf(s.Class.At, "class: body %s is of class %s, not %s", f.Template, b.body.Class(), f.Class)
 	}
 	b.options = map[string]int{}
 	for _, o := range s.Options.Entries {

@@ -31,6 +31,7 @@ func TestKernelRefusals(t *testing.T) {
 		topK   = "kernels/top-k.yaml"
 	)
 	cases := []struct{ file, from, to, want string }{
+		{matvec, "class: q8", "class: f32", "class: body matvec_q8 is of class q8, not f32"},
 		{"devices/sm90.yaml", "arch: 90", "arch: 80", "architecture 80 is already described by specs/devices/sm80.yaml"},
 		{norm, "kernel: rmsnorm", "kernel: rope", "kernel rope is already declared at specs/kernels/rmsnorm.yaml:"},
 		{ring, "over: matvec-q8", "over: matvec-f32", "over: matvec-f32 is no family of op matmul and class q8"},

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,7 +9,8 @@ import (
 
 // Body is what a body says of itself. The specs that name it are held against this.
 type Body struct {
-	CPU     bool // it is written in gen/emit/tile; the others are templates of gen/emit/cuda
+	CPU     bool   // it is written in gen/emit/tile; the others are templates of gen/emit/cuda
+	class   string // numeric class of what it computes; "" is f32
 	Args    []BodyArg
 	Options []BodyOption
 	// Uncounted are axes that the body does not name where it counts a piece of work: what is counted is done for all of their indices at once.
@@ -59,20 +61,24 @@ var bodies = map[string]*Body{
 	"embed":           {Args: args("w u8*, ids i32*, out out f32*, cols i32")},
 	"kv_append":       {Args: args("x f32*, out cache u8*, positions i32*, cols i32")},
 	"matmul_mma": {
+		class:   "bf16",
 		Args:    args("w u8*, x u16*, tokens i32, " + productArgs),
 		Options: []BodyOption{{Name: "ahead", Values: []int{1, 2, 4}}}, // so many units of a helper are on their way at a time
 	},
-	"matmul_q8": {Args: args("w u8*, x u8*, tokens i32, " + productArgs)},
+	"matmul_q8": {class: "q8", Args: args("w u8*, x u8*, tokens i32, " + productArgs)},
 	"matmul_wgmma": {
+		class:   "bf16",
 		Args:    args("w u8*, x u16*, tokens i32, " + productArgs),
 		Options: []BodyOption{{Name: "ahead", Values: []int{1, 2}}}, // loads of weights are asked for so many rounds ahead
 	},
 	"matvec_f32": {Args: args("w u8*, x f32*, " + productArgs)},
 	"matvec_q8": {
+		class:   "q8",
 		Args:    args("w u8*, x u8*, " + productArgs),
 		Options: []BodyOption{{Name: "hoist", Values: []int{0, 1}, Closed: "round"}}, // the loads of all rounds come first
 	},
 	"matvec_ring": {
+		class: "q8",
 		Args: slices.Concat(args("cols i32, out claims u32*"),
 			args("x u8*", "!quantize"), args("x f32*, norm f32*, eps f32", "quantize"),
 			args("w u8*, out y f32*, rows i32", "!parts"), args("bias f32*", "!parts", "!pairs"), args("w_up u8*", "pairs"),
@@ -84,13 +90,13 @@ var bodies = map[string]*Body{
 		},
 	},
 	"plain":       {CPU: true, Args: args("w u8*, x f32*, out y f32*")},
-	"quantize_a8": {Args: args("x f32*, out out u8*, cols i32")},
+	"quantize_a8": {class: "q8", Args: args("x f32*, out out u8*, cols i32")},
 	"rmsnorm":     {Args: args("x f32*, w f32*, out out f32*, out halves u16*, cols i32, eps f32")},
 	"rope":        {Args: args("x f32*, out out f32*, positions i32*, sines f32*, cosines f32*, heads i32, head_dim i32, dims i32, adjacent i32")},
-	"round_bf16":  {Args: args("x f32*, out out u16*, cols i32")},
+	"round_bf16":  {class: "bf16", Args: args("x f32*, out out u16*, cols i32")},
 	"select_rows": {Args: args("x f32*, index i32*, out out f32*, cols i32")},
 	"silu_mul":    {Args: args("gate f32*, up f32*, out out f32*, out halves u16*, cols i32")},
-	"tile":        {CPU: true, Args: args("w u8*, x u8*, bias f32*, out y f32*")},
+	"tile":        {CPU: true, class: "q8", Args: args("w u8*, x u8*, bias f32*, out y f32*")},
 	"top_k": {
 		Args: args("x f32*|i64*, out out i64*, cols i32, kept i32"), // numbers, or keys of them
 		Options: []BodyOption{
@@ -109,6 +115,9 @@ func args(list string, where ...string) (all []BodyArg) {
 	}
 	return all
 }
+
+// Class is the numeric class of what the body computes.
+func (b *Body) Class() string { return cmp.Or(b.class, "f32") }
 
 // BodyOf is what a body says of itself, or nil where there is none of this name.
 func BodyOf(name string) *Body { return bodies[name] }
