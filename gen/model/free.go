@@ -62,7 +62,7 @@ func (v *Variant) Fingerprint(f *Format) string {
 		fmt.Fprintf(&b, "ring %v %s %d %d %d %d\n", r.Rows, r.Sums, r.Matrices, r.UnitBytes, r.MaxStages, r.LeastBytes)
 	}
 	if t := v.Shared.Tiles; t != nil {
-		fmt.Fprintf(&b, "tiles %v %d %d\n", t.Axes, t.Stages, t.RowBytes)
+		fmt.Fprintf(&b, "tiles %v %d %d %d\n", t.Axes, t.Stages, t.RowBytes, t.AlignBytes)
 	}
 	sum := sha256.Sum256([]byte(b.String()))
 	return hex.EncodeToString(sum[:4])

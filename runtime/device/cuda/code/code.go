@@ -40,10 +40,8 @@ type Toolkit struct{ *nvcc.Compiler }
 // Release implements Compiler.
 func (t Toolkit) Release() ptx.Release { return ptx.Release{Major: t.Major, Minor: t.Minor} }
 
-// bulkArch and bulkRelease: kernels for sm_90 may use bulk copies, which nvcc compiles from this release on.
-const bulkArch = 90
-
-var bulkRelease = ptx.Release{Major: 12}
+// bulkRelease is the first release of nvcc that compiles what kernels for sm_90 may use.
+var bulkRelease = ptx.Release{Major: nvcc.BulkMajor}
 
 // Codes is where the code of a machine's kernels comes from.
 type Codes struct {
@@ -89,9 +87,9 @@ func Choose(ctx context.Context, m Machine, archive *ptx.Archive, find func() (C
 	}
 	c.native, c.Arch = native, m.Arch
 	c.Why = fmt.Sprintf("native code for sm_%d by %s", m.Arch, native)
-	if m.Arch >= bulkArch && native.Release().Less(bulkRelease) {
+	if m.Arch >= nvcc.BulkArch && native.Release().Less(bulkRelease) {
 		// Kernels whose gates ask for sm_90 may not be there: to the gates this is the architecture before it.
-		c.Arch = bulkArch - 1
+		c.Arch = nvcc.BulkArch - 1
 		c.Why += fmt.Sprintf(", without the kernels that need nvcc %s", bulkRelease)
 	}
 	return c, nil
@@ -102,7 +100,7 @@ func (c *Codes) Native() bool { return c.native != nil }
 
 // Overlaps reports whether a launch may overlap its predecessor: the wait for it is in code for sm_90 alone, and PTX for an
 // older architecture has none.
-func (c *Codes) Overlaps(code gpu.Code) bool { return code.Native && code.Arch >= bulkArch }
+func (c *Codes) Overlaps(code gpu.Code) bool { return code.Native && code.Arch >= nvcc.BulkArch }
 
 // Find returns the code of a unit: what the unit brings for this very GPU, native code by nvcc, PTX that the unit brings, or
 // the archive's PTX of the same source.

@@ -182,14 +182,14 @@ func (c *Compiler) PTX(ctx context.Context, s Source, arch int, defines ...strin
 	return string(text), err
 }
 
-// specificArch is the architecture with instructions of its own (those of warpgroups), which nvcc makes of the target sm_90a, from
-// specificMajor on. Native code is for one architecture anyway.
-const specificArch, specificMajor = 90, 12
+// BulkArch is the first architecture with bulk copies, and the only one with products of warpgroups, which nvcc makes of the target sm_90a; both
+// from release BulkMajor on. Native code is for one architecture anyway.
+const BulkArch, BulkMajor = 90, 12
 
 // Native compiles a source to native code for one architecture (90).
 func (c *Compiler) Native(ctx context.Context, s Source, arch int, defines ...string) ([]byte, error) {
 	target := fmt.Sprintf("sm_%d", arch)
-	if arch == specificArch && c.Major >= specificMajor {
+	if arch == BulkArch && c.Major >= BulkMajor {
 		target += "a"
 	}
 	args := slices.Concat(flags, defined(defines), []string{"-cubin", "-arch=" + target})
